@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from benchmark.working_folder import asked_by_name, own_modules_first
 
 if TYPE_CHECKING:
+    from benchmark.checking.methods import check
     from benchmark.comparison import compare
     from benchmark.models import load_model
     from benchmark.notebook.evaluate import evaluate
@@ -22,6 +23,7 @@ if asked_by_name("benchmark"):
 
 _HOMES = {
     "build": "benchmark.settings.making",
+    "check": "benchmark.checking.methods",
     "compare": "benchmark.comparison",
     "evaluate": "benchmark.notebook.evaluate",
     "explain": "benchmark.notebook.explain",
@@ -34,6 +36,7 @@ _HOMES = {
 }
 __all__ = [
     "build",
+    "check",
     "compare",
     "evaluate",
     "explain",

@@ -414,6 +414,17 @@ class Method(Compared, ABC):
     explains_others: ClassVar[bool] = True
     """Whether it can explain other examples, and other models, than those of its comparison."""
 
+    replicates: ClassVar[Any] = None
+    """What it has to equal: the name of a method of the benchmark's, or a callable; `benchmark.check` compares them."""
+
+    sum_tolerance: ClassVar[float] = 0.05
+    """By how much sums may differ from what `sum_of_scores` or `sums_of_layers` says, over the mean of its magnitude."""
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """Checks of `benchmark.check` that the method does not pass by its definition, and why; by default none."""
+        return {}
+
     def __call__(self, model: "Classifier", batch: Batch, target: Explainable) -> Attribution:
         """Explain the target, or class `target[b]`, of every example b."""
         return self.explain(model, batch, as_target(model, batch, target))
@@ -457,6 +468,22 @@ class Method(Compared, ABC):
         """
         raise NotApplicable("the method gives attributions and edge scores from passes of their own")
 
+    def sum_of_scores(self, model: "Classifier", batch: Batch, target: Target) -> Float[Tensor, "B"]:
+        """What the token scores of each example add up to, for `benchmark.check`.
+
+        Raises:
+            NotApplicable: it does not say, which is the default.
+        """
+        raise NotApplicable("the method does not say what its scores add up to")
+
+    def sums_of_layers(self, model: "Classifier", batch: Batch, target: Target) -> Float[Tensor, "B L"]:
+        """What the edge scores of each layer add up to, likewise.
+
+        Raises:
+            NotApplicable: it does not say, which is the default.
+        """
+        raise NotApplicable("the method does not say what its scores add up to")
+
     def aggregate_heads(self, heads: Float[Tensor, "N L H"]) -> Float[Tensor, "L H"]:
         """Head importance from the head scores of N examples; by default their mean."""
         return heads.mean(0)
@@ -477,7 +504,8 @@ class Method(Compared, ABC):
 
 
 class PlainMethod(Method):
-    """A callable `f(model, batch, target)` as a method; of its other attributes `version` and `class_specific` are read.
+    """A callable `f(model, batch, target)` as a method; of its other attributes `version`, `class_specific`, `properties`
+    and `replicates` are read.
 
     Args:
         function: gives an `Attribution`; it is given the class of each example as a tensor [B].
@@ -486,11 +514,18 @@ class PlainMethod(Method):
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = self.identified_as = function
         self.__dict__["version"] = getattr(function, "version", 1)
+        self.__dict__["replicates"] = getattr(function, "replicates", None)
 
     @property
     def class_specific(self) -> bool:
         """What the callable says, True where it says nothing."""
         return bool(getattr(self.function, "class_specific", True))
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """What the callable says, none where it says nothing."""
+        found: Mapping[str, str] = getattr(self.function, "properties", {})
+        return found
 
     def explain(self, model: "Classifier", batch: Batch, target: Target) -> Attribution:
         """What the callable gives.

@@ -1,6 +1,6 @@
 """An attention explainer is an edge score and a readout (docs/protocols.md, sections 2 and 3)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -66,6 +66,19 @@ class AttentionExplainer(Method):
         """The scores of all edges at once, with one head where they know none; mind the memory for long inputs."""
         layers = self.edges(model, batch, self._given(as_target(model, batch, target)))
         return torch.stack([layer.to(model.scores_dtype) for layer in layers], dim=1)
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """Those of its edge score and of its readout."""
+        parts = (self.edges, self.readout)
+        return {check: why for part in parts for check, why in getattr(part, "properties", {}).items()}
+
+    def sums_of_layers(self, model: Classifier, batch: Batch, target: Target) -> Float[Tensor, "B L"]:
+        """What its edge score says; NotApplicable where that says nothing."""
+        if (said := getattr(self.edges, "sums_of_layers", None)) is None:
+            return super().sums_of_layers(model, batch, target)
+        sums: Tensor = said(model, batch, target)
+        return sums
 
     def _given(self, target: Target) -> Any:
         """What the edge score is given: the target, or the classes where it is a plain callable."""

@@ -12,7 +12,13 @@ from benchmark.targets import Target
 from benchmark.types import Attribution, Batch, Method
 from methods.propagation.mode import propagating
 from methods.propagation.multipliers import RescaleRule
-from methods.shared.input_gradients import Baseline, baseline_embeddings, embeddings_of, token_attribution
+from methods.shared.input_gradients import (
+    Baseline,
+    baseline_embeddings,
+    embeddings_of,
+    output_change,
+    token_attribution,
+)
 
 
 @configurable
@@ -53,6 +59,10 @@ class DeepLift(Method):
             for rows in torch.split(torch.arange(len(batch), device=embeddings.device), n_rows)
         ]
         return token_attribution(batch, target, (torch.cat(parts) * (embeddings - start)).sum(-1))
+
+    def sum_of_scores(self, model: Classifier, batch: Batch, target: Target) -> Float[Tensor, "B"]:
+        """`y_t(e) − y_t(e')`, by summation-to-delta."""
+        return output_change(model, batch, target, self.baseline, "logit")
 
 
 def _multipliers(

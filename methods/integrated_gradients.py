@@ -3,6 +3,8 @@
 from typing import ClassVar
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from benchmark.models import Classifier
 from benchmark.settings.declared import Count, configurable
@@ -13,6 +15,7 @@ from methods.shared.input_gradients import (
     Output,
     baseline_embeddings,
     embeddings_of,
+    output_change,
     summed_gradients,
     token_attribution,
 )
@@ -62,3 +65,7 @@ class IntegratedGradients(Method):
             model, batch, target, lambda k, b: start[b] + nodes[k][:, None, None] * difference[b], weights, self.output
         )
         return token_attribution(batch, target, (difference * gradients).sum(-1))
+
+    def sum_of_scores(self, model: Classifier, batch: Batch, target: Target) -> Float[Tensor, "B"]:
+        """`F(e) − F(e')`, by completeness."""
+        return output_change(model, batch, target, self.baseline, self.output)

@@ -73,6 +73,14 @@ class AttAttr(LayerwiseScore):
                 attribution = path.attribution(*nodes_and_weights(self.quadrature, self.steps))
             visit(layer, spread(index, attribution))
 
+    def sums_of_layers(self, model: Classifier, batch: Batch, target: Target) -> Float[Tensor, "B L"]:
+        """`F(A_l) − F(0·A_l)`, by completeness."""
+        trace = model.run(batch, record=("attentions", "hidden"), rows="read")
+        whole = model.likelihood(trace.logits, target)
+        pairs = enumerate(zip(trace.attentions, trace.hidden, strict=True))
+        paths = (_Path(model, batch.tensors, target, layer, *pair) for layer, pair in pairs)
+        return torch.stack([whole - path.without() for path in paths], dim=1)
+
     def _until_complete(self, path: "_Path", probability: Float[Tensor, "B"]) -> Float[Tensor, "B H _ T"]:
         """The attribution of one layer, with more nodes for those examples whose gap is above the tolerance."""
         contribution = probability - path.without()

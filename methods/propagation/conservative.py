@@ -3,13 +3,15 @@
 An ordinary backward pass; attention probabilities are held constant by an edit of the instrumented attention.
 """
 
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from methods.propagation.mode import Propagation, ordinary
-from methods.propagation.operations import Args, Function, Kwargs, norm_operands
+from benchmark.models.ledger import Ledger
+from methods.propagation.mode import Handler, Propagation, ordinary
+from methods.propagation.operations import Args, Function, Kind, Kwargs, linear_operands, norm_operands
 
 
 class FrozenNorms(Propagation):
@@ -37,6 +39,23 @@ class FrozenNorms(Propagation):
             "reciprocal_root": _root,
             "group_norm": lambda *_: self.refuse("group or batch normalisation"),
         }
+
+    def noted(
+        self, ledger: Ledger, kind: Kind, handler: Handler, function: Function, args: Args, kwargs: Kwargs
+    ) -> Any:
+        """The operation with the relevance, a value times its gradient, that reaches it and that leaves it."""
+        bias = linear_operands(function, args, kwargs)[2] if kind == "linear" else None
+        smooth = kind in ("activation", "elementwise") and not self.identity
+        return ledger.note(
+            kind,
+            partial(handler, function),
+            args,
+            kwargs,
+            self.is_active,
+            exempt="x f'(x) is not f(x)" if smooth else "",
+            of_bias=None if bias is None else lambda slope: slope * bias.detach(),
+            by_value=True,
+        )
 
     def unknown(self, function: Function, args: Args, kwargs: Kwargs) -> Any:
         """Its gradient is what is wanted."""

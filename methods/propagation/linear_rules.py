@@ -6,7 +6,7 @@ c_ij = x_i w_ji is what input i contributes to output j; c⁺ and c⁻ are its p
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -24,6 +24,8 @@ class PositiveLinear:
     `R_i = Σ_j c_ij⁺ R_j / Σ_i c_ij⁺`, which is α-β with β = 0. With Z = (xWᵀ + |x||W|ᵀ)/2 and S = R/Z it is computed as
     `R_x = (x ⊙ (S W) + |x| ⊙ (S|W|))/2`: the same with half of the products.
     """
+
+    shares_with_bias: ClassVar[bool] = False
 
     def __call__(self, operation: Callable[..., Tensor], *operands: Any) -> Tensor:
         """`x Wᵀ + b`."""
@@ -57,6 +59,9 @@ class SeparateLinear:
 
     `R_x = x⁺ ⊙ (R/(x⁺W⁺ᵀ) W⁺) + x⁻ ⊙ (R/(x⁻W⁻ᵀ) W⁻)`.
     """
+
+    conserves: ClassVar[bool] = False
+    shares_with_bias: ClassVar[bool] = False
 
     def __call__(self, operation: Callable[..., Tensor], *operands: Any) -> Tensor:
         """`x Wᵀ + b`."""

@@ -1,7 +1,7 @@
 """The mode that lets an unmodified model run with other operations: each goes to the handler of its kind."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn
 
@@ -11,6 +11,7 @@ from torch.overrides import TorchFunctionMode, handle_torch_function, has_torch_
 
 from benchmark.errors import NotApplicable
 from benchmark.models.blocks import replacing_forward
+from benchmark.models.ledger import Ledger, kept_ledger
 from methods.propagation.operations import KINDS, Args, Function, Kind, Kwargs, UnknownForm, module_kind
 
 Handler = Callable[[Function, Args, Kwargs], Any]
@@ -53,9 +54,17 @@ class Propagation(TorchFunctionMode):
         kind = func.kind if isinstance(func, ModuleCall) else KINDS.get(func)
         handler = self.unknown if kind is None else self.handlers.get(kind, self.unknown)
         try:
+            if kind is not None and (ledger := kept_ledger()) is not None:
+                return self.noted(ledger, kind, handler, func, args, kwargs)
             return handler(func, args, kwargs)
         except UnknownForm as form:
             self.refuse(str(form))
+
+    def noted(
+        self, ledger: Ledger, kind: Kind, handler: Handler, function: Function, args: Args, kwargs: Kwargs
+    ) -> Any:
+        """What the handler gives, noted in the ledger by a mode whose backward pass is relevance; by default it is not."""
+        return handler(function, args, kwargs)
 
     def acts_on(self, *values: Any) -> bool:
         """Whether an activation is among the values, or among the items of a list or tuple."""
@@ -110,5 +119,6 @@ def propagating(model: nn.Module, mode: Propagation) -> Iterator[None]:
 
         return call
 
-    with replacing_forward(kinds, as_one), mode:
+    ledger = kept_ledger()
+    with replacing_forward(kinds, as_one), nullcontext() if ledger is None else ledger.watching(model), mode:
         yield

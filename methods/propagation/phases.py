@@ -41,6 +41,12 @@ def two_phases() -> Iterator[Phase]:
         _PHASE.reset(token)
 
 
+def counting_relevance() -> Callable[[], bool]:
+    """Says of the backward pass that is running whether it is that of relevance, and not that of the gradient."""
+    phase = _PHASE.get()
+    return lambda: phase is None or not phase.gradient
+
+
 _MAGNITUDES: ContextVar[Magnitudes | None] = ContextVar("magnitudes", default=None)
 
 

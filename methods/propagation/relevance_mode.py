@@ -1,14 +1,26 @@
 """The mode whose backward pass is relevance: every operation on activations goes to the rule that a rule set has for it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from methods.propagation.mode import Propagation, ordinary
-from methods.propagation.operations import Args, Function, Kwargs, difference_operands, linear_operands, sum_operands
+from benchmark.models.ledger import Ledger
+from methods.propagation.mode import Handler, Propagation, ordinary
+from methods.propagation.operations import (
+    Args,
+    Function,
+    Kind,
+    Kwargs,
+    difference_operands,
+    linear_operands,
+    sum_operands,
+)
+from methods.propagation.phases import counting_relevance
 from methods.propagation.rule_sets import RuleSet
-from methods.propagation.rules import HALVES, PASS, SUM, Rule
+from methods.propagation.rules import HALVES, PASS, SUM, Passing, Rule
 
 
 class RelevancePropagation(Propagation):
@@ -44,6 +56,46 @@ class RelevancePropagation(Propagation):
             "quotient": self._quotient,
         }
 
+    def noted(
+        self, ledger: Ledger, kind: Kind, handler: Handler, function: Function, args: Args, kwargs: Kwargs
+    ) -> Any:
+        """The operation with the relevance that reaches it and that leaves it."""
+        return ledger.note(
+            _called(kind, [x for x in args[:2] if self.acts_on(x)]),
+            partial(handler, function),
+            args,
+            kwargs,
+            self.is_active,
+            exempt=self._exempt(kind),
+            of_bias=self._of_bias(function, args, kwargs) if kind == "linear" else None,
+            counts=counting_relevance(),
+        )
+
+    def _exempt(self, kind: Kind) -> str:
+        """Why the rule of an operation is not meant to conserve; empty where it is."""
+        if kind == "linear" and not getattr(self.rules.linear, "conserves", True):
+            return "a linear layer hands relevance on once for each sign of its input"
+        if kind == "softmax" and not isinstance(self.rules.softmax, Passing):
+            return "the rule of the softmax has a constant term, or a stabiliser, that takes its part"
+        return ""
+
+    def _of_bias(self, function: Function, args: Args, kwargs: Kwargs) -> Callable[[Tensor], Tensor] | None:
+        """What the rule gives the bias, as if it were the weight of one more input that is 1; None where it takes nothing."""
+        x, weight, bias = linear_operands(function, args, kwargs)
+        if bias is None or not getattr(self.rules.linear, "shares_with_bias", True):
+            return None
+
+        def share(relevance: Tensor) -> Tensor:
+            with torch.enable_grad():
+                one = torch.ones_like(x[..., :1]).requires_grad_()
+                joint = torch.cat([x.detach(), one], dim=-1)
+                whole = torch.cat([weight.detach(), bias.detach()[:, None]], dim=1)
+                result = self.rules.linear(torch.nn.functional.linear, joint, whole, None)
+                (own,) = torch.autograd.grad(result, one, relevance)
+            return own
+
+        return share
+
     def _add(self, function: Function, args: Args, kwargs: Kwargs) -> Tensor:
         a, b = sum_operands(args, kwargs)
         # A number or a bias vector carries no relevance, as the bias of a linear layer does not.
@@ -72,6 +124,11 @@ class RelevancePropagation(Propagation):
         if not self.acts_on(args[0]):
             self.refuse("a constant divided by an activation")
         return _of_first(PASS)(function, args, kwargs)
+
+
+def _called(kind: Kind, active: Sequence[Tensor]) -> str:
+    """What reports call an operation; a sum of two activations is where relevance goes two ways."""
+    return "add, the fork of the residual stream" if kind == "add" and len(active) == 2 else kind
 
 
 def _reduce(function: Function, args: Args, kwargs: Kwargs) -> Tensor:

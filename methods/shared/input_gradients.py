@@ -88,6 +88,17 @@ def baseline_embeddings(
     return torch.where(special_or_padding(batch, embeddings.shape[1])[:, :, None], embeddings, absent)
 
 
+def output_change(
+    model: Classifier, batch: Batch, target: Target, baseline: Baseline, output: Output
+) -> Float[Tensor, "B"]:
+    """`F(e) − F(e')`: by how much the output falls from the embeddings of the text to the baseline's."""
+    embeddings = embeddings_of(model, batch.tensors)
+    start = baseline_embeddings(model, batch, embeddings, baseline)
+    logits = [model.run(batch, embedding_edit=lambda _, e=e: e).logits for e in (embeddings, start)]  # type: ignore[misc]
+    there, here = (target_output(model, each, target, output) for each in logits)
+    return there - here
+
+
 def _baseline_token(model: Classifier, batch: Batch, baseline: Baseline) -> int:
     if "input_ids" not in batch.tensors:
         raise UserError(f"baseline={baseline} replaces tokens, and images have none; use baseline=zero")

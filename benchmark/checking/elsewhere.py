@@ -1,0 +1,116 @@
+"""A method asked in another process, which has seen nothing of what was asked before.
+
+One process is started that has imported what is needed; it forks for each question, so that no two share anything. The
+user's own script is not run again there: what is defined in it cannot be sent.
+"""
+
+import atexit
+import os
+import pickle
+import struct
+import subprocess
+import sys
+from dataclasses import replace
+from functools import cache
+from importlib import import_module
+from typing import Any, BinaryIO
+
+import torch
+from torch import Tensor
+
+from benchmark.checking.subject import FIELDS, Place, Subject
+from benchmark.models.precision import Magnitudes, Twin
+from benchmark.types import Batch
+
+Answer = dict[str, Tensor] | str
+"""Scores by field, or why there are none."""
+
+
+def asked_elsewhere(subject: Subject) -> Answer:
+    """What the method says of the inputs there, or why it cannot be asked."""
+    place = subject.place
+    model = replace(place.model, twin=Twin(), magnitudes=Magnitudes())
+    try:
+        told = pickle.dumps((subject.method, subject.name, Place(place.name, model, (), _encodes, place.family), place.batch))
+    except Exception as error:  # whatever a class of somebody's raises when it is pickled
+        return f"the method cannot be sent there ({type(error).__name__})"
+    server = _server()
+    assert server.stdin is not None
+    assert server.stdout is not None
+    try:
+        _send(server.stdin, told)
+        answer: Answer = pickle.loads(_receive(server.stdout))
+    except (EOFError, BrokenPipeError):
+        _server.cache_clear()
+        return "the process ended without an answer"
+    return answer
+
+
+@cache
+def _server() -> subprocess.Popen[bytes]:
+    """The process that answers; it ends with this one."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    server = subprocess.Popen(
+        [sys.executable, "-m", "benchmark.checking.elsewhere"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+    )
+    atexit.register(server.kill)
+    return server
+
+
+def _encodes(*_: Any) -> Batch:
+    raise NotImplementedError("the batch is sent as it is")
+
+
+def _send(stream: BinaryIO | Any, content: bytes) -> None:
+    stream.write(struct.pack("<Q", len(content)) + content)
+    stream.flush()
+
+
+def _receive(stream: BinaryIO | Any) -> bytes:
+    head = stream.read(8)
+    if len(head) < 8:
+        raise EOFError
+    (size,) = struct.unpack("<Q", head)
+    content: bytes = stream.read(size)
+    if len(content) < size:
+        raise EOFError
+    return content
+
+
+def _answer(told: bytes) -> Answer:
+    try:
+        method, name, place, batch = pickle.loads(told)
+    except Exception as error:  # a module that is not there, the script of the user
+        return f"the method cannot be read there ({type(error).__name__}: {error})"
+    try:
+        own = Subject(method, name, place).explain(batch, place.target_of(batch))
+    except Exception as error:
+        return f"it raised {type(error).__name__} there: {error}"
+    return {field: value.detach() for field in FIELDS if (value := getattr(own, field)) is not None}
+
+
+def serve() -> None:
+    """Answer what comes in, each in a process of its own where there are forks."""
+    import_module("methods.attention_explainer")  # what most methods need, before the first question
+
+    torch.set_num_threads(1)
+    questions, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a method prints is no answer
+    while True:
+        try:
+            told = _receive(questions)
+        except EOFError:
+            return
+        if not hasattr(os, "fork"):
+            _send(answers, pickle.dumps(_answer(told)))
+            return
+        child = os.fork()
+        if child == 0:
+            _send(answers, pickle.dumps(_answer(told)))
+            os._exit(0)
+        if os.waitpid(child, 0)[1] != 0:
+            _send(answers, pickle.dumps("the process ended without an answer"))
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,133 @@
+"""Equal functions: two models with other weights and the same answers are explained alike."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import torch
+from torch import Generator, Tensor, nn
+
+from benchmark.analyses.axiom_gaps import require_equal
+from benchmark.analyses.twins import INVARIANT, Twins, attention_layers
+from benchmark.checking.padding import tolerance
+from benchmark.checking.report import Finding
+from benchmark.checking.subject import Subject, difference
+from benchmark.errors import NotApplicable
+from benchmark.models.classifier import Classifier
+from benchmark.models.embeddings import embedding_modules
+from benchmark.models.parts import Block, blocks_parts
+from benchmark.types import Batch
+
+PERMUTED, MOVED, BIAS = "heads permuted", "word embeddings + c, position embeddings − c", "bias of values moved to the output"
+
+
+def equal_functions(subject: Subject) -> Finding:
+    """Scores of tokens (else of heads) are the same on a twin of the model; each kind of twin is asked.
+
+    The twins: values and output rescaled, queries and keys rescaled, feed-forward units permuted, heads permuted, a constant
+    moved from the embeddings of positions to those of words, biases of values moved to the output layer. It is checked that
+    the logits of a twin are the same, to 1e-10.
+    """
+    place, limit = subject.place, tolerance(subject)
+    own = subject.own
+    passed, left_out, failed = [], [], []
+    for name, twin in _twins(subject).items():
+        try:
+            model = twin()
+            require_equal(place.model.run(place.batch).logits, model.run(place.batch).logits, "the twin")
+            other = subject.explain(place.batch, place.target, model)
+        except NotApplicable as answer:
+            left_out.append(f"{name}: {answer}")
+            continue
+        if name == PERMUTED:
+            other = replace(other, heads=None if other.heads is None else other.heads.flip(-1))
+        gap, field = difference(other, own)
+        (failed if not gap <= limit else passed).append((gap, name, field))
+    if failed:
+        gap, name, field = max(failed)
+        words = f"{', '.join(name for _, name, _ in failed)}: {field} differ by {gap:.2g} of the largest"
+        return Finding(words, gap, limit, name if len(failed) == 1 else "")
+    if not passed:
+        raise NotApplicable("; ".join(left_out))
+    return Finding(f"equal on {len(passed)} twins: {'; '.join(name for _, name, _ in passed)}", max(passed)[0], limit)
+
+
+def _twins(subject: Subject) -> Mapping[str, Callable[[], Classifier]]:
+    place = subject.place
+    twins = Twins.of(place.model)
+
+    def changed(name: str) -> Callable[[], Classifier]:
+        return lambda: twins.change(name, INVARIANT[name], place.batch)
+
+    return {
+        **{name: changed(name) for name in INVARIANT},
+        PERMUTED: lambda: permuted_heads(place.copy(), place.batch),
+        MOVED: lambda: moved_embeddings(place.copy()),
+        BIAS: lambda: moved_biases(place.copy(), place.batch),
+    }
+
+
+def permuted_heads(model: Classifier, batch: Batch) -> Classifier:
+    """The heads of every layer in the reverse order; of grouped ones the groups, and the heads in each."""
+    blocks = _own_blocks(model, batch)
+    with torch.no_grad():
+        for block in blocks:
+            if block.norms or block.head_tables:
+                raise NotApplicable("parameters between the projections and the attention belong to single heads")
+            attention = attention_layers(block, model.n_heads)
+            size, n_heads = attention.size, model.n_heads
+            for layer, count in (
+                (attention.query, n_heads),
+                (attention.key, n_heads // attention.group),
+                (attention.value, n_heads // attention.group),
+            ):
+                layer.weight.copy_(_reversed(layer.weight, count, size))
+                if layer.bias is not None:
+                    layer.bias.copy_(_reversed(layer.bias, count, size))
+            attention.output.weight.copy_(_reversed(attention.output.weight.T, n_heads, size).T)
+    return replace(model, fingerprint=f"{model.fingerprint}-permuted")
+
+
+def _own_blocks(model: Classifier, batch: Batch) -> list[Block]:
+    """Each block once, also where layers share their weights."""
+    blocks = blocks_parts(model, batch)
+    return list({id(block.output[0][1]): block for block in blocks if block.output}.values())
+
+
+def _reversed(rows: Tensor, heads: int, size: int) -> Tensor:
+    return rows.clone().view(heads, size, *rows.shape[1:]).flip(0).reshape(rows.shape)
+
+
+def moved_embeddings(model: Classifier) -> Classifier:
+    """A constant vector is added to the embedding of every word and taken from that of every position."""
+    words = [module for module in embedding_modules(model.model, model.family, model.name) if isinstance(module, nn.Embedding)]
+    positions = [
+        module
+        for path, module in model.model.named_modules()
+        if isinstance(module, nn.Embedding) and any(part in path.split(".")[-1] for part in ("position", "wpe"))
+    ]
+    if len(words) != 1 or len(positions) != 1 or words[0].weight.shape[1] != positions[0].weight.shape[1]:
+        raise NotApplicable("the model does not add one table of positions to one of words")
+    draw = torch.randn(words[0].weight.shape[1], generator=Generator().manual_seed(0), dtype=torch.float64)
+    constant = draw.to(words[0].weight) * words[0].weight.std()
+    with torch.no_grad():
+        words[0].weight.add_(constant)
+        positions[0].weight.sub_(constant)
+    return replace(model, fingerprint=f"{model.fingerprint}-moved")
+
+
+def moved_biases(model: Classifier, batch: Batch) -> Classifier:
+    """`b_O ← b_O + W_O b_V, b_V ← 0` in every layer: rows of attention sum to 1."""
+    moved = False
+    with torch.no_grad():
+        for block in _own_blocks(model, batch):
+            attention = attention_layers(block, model.n_heads)
+            bias, out = attention.value.bias, attention.output.bias
+            if bias is None or out is None:
+                continue
+            groups = bias.view(-1, attention.size).repeat_interleave(attention.group, dim=0).flatten()
+            out.add_(attention.output.weight @ groups)
+            bias.zero_()
+            moved = True
+    if not moved:
+        raise NotApplicable("values, or the output layer, have no bias")
+    return replace(model, fingerprint=f"{model.fingerprint}-biases-moved")

@@ -1,0 +1,64 @@
+"""Layers: what a layer scores belongs to that layer."""
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from benchmark.analyses.twins import attention_layers
+from benchmark.checking.report import Finding
+from benchmark.checking.subject import Subject
+from benchmark.errors import NotApplicable
+from benchmark.models.classifier import Classifier
+from benchmark.models.parts import blocks_parts
+
+TOLERANCE = 1e-6
+
+
+def layers(subject: Subject) -> Finding:
+    """In a copy whose layer l moves nothing (its values are 0), the attention of l changes nothing: its edges score 0.
+
+    Those of the layers whose attention does change the answer do not. Asked of methods that score edges, for each layer.
+    """
+    subject.need_class()
+    place = subject.place
+    subject.edges(place.batch, place.target)  # NotApplicable where there are none
+    sizes = torch.stack([_sizes(subject, without_values(subject, layer)) for layer in range(place.model.n_layers)])
+    for layer, of_layers in enumerate(sizes):
+        scale = float(of_layers.max())
+        own = float(of_layers[layer])
+        if own <= TOLERANCE * scale:
+            continue
+        words = f"the values of layer {layer} are 0, so that its attention changes nothing, and layer {layer} scores up to {own:.2g}"
+        empty = [other for other in range(len(of_layers)) if other != layer and of_layers[other] <= TOLERANCE * scale]
+        beside = [other for other in empty if abs(other - layer) == 1]
+        if beside:
+            lower, upper = sorted((layer, beside[0]))
+            words += f"; layer {beside[0]} scores 0 in its place: layer {lower} and layer {upper} are taken for each other"
+        return Finding(words, own / scale if scale else 0.0, TOLERANCE, f"layer {layer}")
+    silent = [layer for layer in range(len(sizes)) if bool((torch.cat([sizes[:layer, layer], sizes[layer + 1 :, layer]]) == 0).all())]
+    if silent and len(sizes) > 1:
+        return Finding("its edges score 0 whichever other layer moves something", where=f"layer {silent[0]}", ok=False)
+    return Finding("a layer whose values are 0 scores 0, and the others do not", 0.0, TOLERANCE)
+
+
+def without_values(subject: Subject, layer: int) -> Classifier:
+    """A copy in which layer l moves nothing: weights and biases of its values are 0.
+
+    Raises:
+        NotApplicable: the layers of a block's attention cannot be told apart, or two blocks share them.
+    """
+    model = subject.place.copy()
+    blocks = blocks_parts(model, subject.place.batch)
+    if len({id(block.output[0][1]) for block in blocks if block.output}) != len(blocks):
+        raise NotApplicable("blocks share their weights, so that none can be changed by itself")
+    value = attention_layers(blocks[layer], model.n_heads).value
+    with torch.no_grad():
+        value.scale(0.0)
+    return replace(model, fingerprint=f"{model.fingerprint}-without-{layer}")
+
+
+def _sizes(subject: Subject, model: Classifier) -> Tensor:
+    """The largest score of each layer, by its size."""
+    place = subject.place
+    return subject.edges(place.batch, place.target, model).abs().amax((0, 2, 3, 4)).cpu()

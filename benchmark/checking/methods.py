@@ -1,0 +1,152 @@
+"""All checks of a method, in their order: what stands first has to hold for what follows to mean anything."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchmark.checking import places
+from benchmark.checking.causes import causes
+from benchmark.checking.conserved import conserved
+from benchmark.checking.deterministic import deterministic
+from benchmark.checking.direction import direction
+from benchmark.checking.equal_functions import equal_functions
+from benchmark.checking.form import form
+from benchmark.checking.golden import golden
+from benchmark.checking.heads import heads
+from benchmark.checking.layers import layers
+from benchmark.checking.order import order
+from benchmark.checking.padding import padding
+from benchmark.checking.passes import passes
+from benchmark.checking.randomised import randomised
+from benchmark.checking.read_row import read_row
+from benchmark.checking.replica import replica
+from benchmark.checking.report import Finding, Outcome, Report, about
+from benchmark.checking.sign import sign
+from benchmark.checking.subject import MethodRaised, Place, Subject, WrongForm, kind_of
+from benchmark.checking.sums import sums
+from benchmark.checking.target_class import target_class
+from benchmark.checking.untouched import untouched
+from benchmark.errors import NotApplicable, UserError, near
+from benchmark.settings.making import BUILT_AS, build
+from benchmark.types import Method, as_compared
+
+Check = Callable[[Subject], Finding | list[Finding]]
+
+CHECKS: Mapping[str, Check] = {
+    "form": form,
+    "deterministic": deterministic,
+    "untouched": untouched,
+    "padding": padding,
+    "order": order,
+    "class": target_class,
+    "sign": sign,
+    "read": read_row,
+    "layers": layers,
+    "heads": heads,
+    "direction": direction,
+    "sums": sums,
+    "conserved": conserved,
+    "twins": equal_functions,
+    "randomised": randomised,
+    "replica": replica,
+    "golden": partial(golden, file=None),
+    "causes": causes,
+    "passes": passes,
+}
+"""By the name that `only` takes."""
+
+NEEDED = ("form",)
+"""Where one of these fails, nothing else can be asked."""
+
+
+def check(
+    method: Any, model: Any = None, only: Sequence[str] = (), *, golden_file: str | Path | None = None, name: str = ""
+) -> Report:
+    """Check an explainer: form, determinism, padding, class, sign, conservation and more (docs/check.md has them all).
+
+    Everything is computed on copies in float64, so that a gap is the method's own.
+
+    Args:
+        method: an explainer, any callable `f(model, batch, target)`, or the name of one of the benchmark's.
+        model: what it is checked on: a loaded model (`benchmark.load_model`), or names of small models with random weights
+            (`bert`, `gpt2`, `llama`, `vit`, and those of all families that the benchmark knows); None for `bert`.
+        only: names of checks; none for all.
+        golden_file: arrays that the scores have to equal (`benchmark.checking.golden`).
+        name: of the method in the report; empty for that of its class.
+
+    Returns:
+        A `Report`: `.ok`, `.first` (the first failure), `.table()`, `.write(folder)`.
+
+    Raises:
+        UserError: there is no such check or model, or the method is none.
+
+    Example:
+        >>> benchmark.check("rollout", only=["form", "order", "class"]).ok
+        True
+    """
+    chosen = _chosen(only)
+    made = build(f"methods/{method}") if isinstance(method, str) else method
+    compared = as_compared(made)
+    if not isinstance(compared, Method):
+        raise UserError(f"{type(made).__name__} explains no single examples: checks are of methods that do")
+    own = kind_of(compared)
+    called = name or getattr(made, BUILT_AS, "") or getattr(own, "__name__", type(own).__name__)
+    asked = {one: CHECKS[one] for one in chosen}
+    if "golden" in asked and golden_file is not None:
+        asked["golden"] = partial(golden, file=Path(golden_file))
+    outcomes: list[Outcome] = []
+    for place in places.of(model):
+        outcomes += _outcomes(Subject(compared, called, place), asked)
+    return Report(called, "method", about(own), tuple(outcomes))
+
+
+def _chosen(only: Sequence[str]) -> list[str]:
+    names = [only] if isinstance(only, str) else list(only)
+    if wrong := [name for name in names if name not in CHECKS]:
+        raise UserError(f"only={wrong[0]} is no check; {near(wrong[0], list(CHECKS))}")
+    return [name for name in CHECKS if not names or name in names]
+
+
+def _outcomes(subject: Subject, asked: Mapping[str, Check]) -> list[Outcome]:
+    """Of each check on one model; nothing after a failure of what is needed."""
+    found: list[Outcome] = []
+    for name, ask in asked.items():
+        broken = next((one.check for one in found if one.check in NEEDED and one.status != "pass"), None)
+        if broken is not None:
+            reason = f"{broken} did not pass, without which nothing else can be asked"
+            found.append(Outcome(name, subject.place.name, "not tested", reason))
+            continue
+        found += asked_of(subject.place, name, partial(ask, subject), subject.method.properties)
+    return found
+
+
+def asked_of(
+    place: Place, name: str, ask: Callable[[], Finding | list[Finding]], properties: Mapping[str, str]
+) -> list[Outcome]:
+    """What one check finds, timed; a failure that is declared is a property."""
+    start = time.perf_counter()
+
+    def outcome(status: Any, words: str, finding: Finding | None = None) -> Outcome:
+        seconds = time.perf_counter() - start
+        if finding is None:
+            return Outcome(name, place.name, status, words, seconds=seconds)
+        return Outcome(name, place.name, status, words, finding.gap, finding.tolerance, finding.where, seconds)
+
+    try:
+        findings = ask()
+    except NotApplicable as answer:
+        return [outcome("not applicable", str(answer))]
+    except (WrongForm, MethodRaised) as error:
+        return [outcome("fail", str(error))]
+    told = []
+    for finding in findings if isinstance(findings, list) else [findings]:
+        if finding.passes:
+            told.append(outcome("pass", finding.words, finding))
+        elif (said := properties.get(name)) is not None:
+            told.append(outcome("property", f"{said} ({finding.words})", finding))
+        else:
+            told.append(outcome("fail", finding.words, finding))
+    return told or [outcome("not applicable", "nothing to be asked")]
+

@@ -1,0 +1,181 @@
+"""A ledger of relevance: what reaches each operation of a backward pass, and what leaves it, to see where sums break.
+
+Whoever runs operations under relevance rules (`methods.propagation.mode`) hands them to the ledger that is kept in a block
+of `keeping_ledger`; without one nothing is noted. Foreign code is noted module by module (`benchmark.checking.foreign`).
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+@dataclass
+class Entry:
+    """One operation of a forward pass, and the relevance of its backward pass, summed over each example.
+
+    Attributes:
+        module: path of the nearest module that was running.
+        operation: what it is called.
+        exempt: why it is not meant to conserve; empty where it is.
+        reaches: relevance of the result [B].
+        leaves: that of all operands together, and of a bias.
+        size: sum of the magnitudes of what reaches it.
+    """
+
+    module: str
+    operation: str
+    exempt: str = ""
+    reaches: Tensor | None = None
+    leaves: Tensor | None = None
+    size: Tensor | None = None
+
+    def reach(self, relevance: Tensor) -> None:
+        """Relevance of a result, or of one more of several."""
+        self.reaches = _added(self.reaches, _of_examples(relevance))
+        self.size = _added(self.size, _of_examples(relevance.abs()))
+
+    def leave(self, relevance: Tensor) -> None:
+        """Relevance of an operand."""
+        self.leaves = _added(self.leaves, _of_examples(relevance))
+
+    @property
+    def gap(self) -> Tensor:
+        """`|leaves − reaches| / Σ |R|` of each example; 0 where nothing reaches it."""
+        if self.reaches is None or self.size is None:
+            return torch.zeros(1, dtype=torch.float64)
+        leaves = torch.zeros_like(self.reaches) if self.leaves is None else self.leaves
+        return torch.where(self.size > 0, (leaves - self.reaches).abs() / self.size.clamp(min=1e-300), 0.0)
+
+
+@dataclass
+class Ledger:
+    """The entries of the passes that run while it is kept, in the order of the operations.
+
+    Attributes:
+        entries: one for each operation.
+    """
+
+    entries: list[Entry] = field(default_factory=list)
+    _running: list[str] = field(default_factory=lambda: [""])
+
+    @contextmanager
+    def watching(self, model: nn.Module) -> Iterator[None]:
+        """Know which module of the model runs."""
+        with ExitStack() as stack:
+            for path, module in model.named_modules():
+                stack.callback(module.register_forward_pre_hook(self._entering(path)).remove)
+                stack.callback(module.register_forward_hook(self._leaving, always_call=True).remove)
+            yield
+
+    def _entering(self, path: str) -> Callable[..., None]:
+        def enter(*_: Any) -> None:
+            self._running.append(path)
+
+        return enter
+
+    def _leaving(self, *_: Any) -> None:
+        self._running.pop()
+
+    def note(
+        self,
+        operation: str,
+        run: Callable[[tuple[Any, ...], Mapping[str, Any]], Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        is_active: Callable[[Tensor], bool],
+        *,
+        exempt: str = "",
+        of_bias: Callable[[Tensor], Tensor] | None = None,
+        by_value: bool = False,
+        counts: Callable[[], bool] = lambda: True,
+    ) -> Any:
+        """Run an operation on copies of its active operands, each of which tells what this operation alone gives it.
+
+        Args:
+            operation: what it is called.
+            run: runs it.
+            args: its arguments.
+            kwargs: its named arguments.
+            is_active: which tensors carry relevance.
+            exempt: see `Entry`.
+            of_bias: relevance of the bias [.] from that of the result, where it takes a share.
+            by_value: whether relevance is a tensor times its gradient, and not the gradient itself.
+            counts: whether the backward pass that is running is that of relevance.
+        """
+        entry = Entry(self._running[-1], operation, exempt)
+        self.entries.append(entry)
+
+        def noted(value: Any) -> Any:
+            if isinstance(value, list | tuple):
+                return type(value)(noted(item) for item in value)
+            if not isinstance(value, Tensor) or not is_active(value):
+                return value
+            alias = value.view_as(value)
+            alias.__dict__.update(value.__dict__)
+            alias.register_hook(partial(left, value.detach()))
+            return alias
+
+        def left(of: Tensor, slope: Tensor) -> None:
+            if counts():
+                entry.leave(_relevance(of, slope, by_value=by_value))
+
+        def arrived(of: Tensor, slope: Tensor) -> None:
+            if counts():
+                entry.reach(_relevance(of, slope, by_value=by_value))
+                if of_bias is not None:
+                    entry.leave(of_bias(slope))
+
+        token = _LEDGER.set(None)  # what an operation does inside is its own affair
+        try:
+            result = run(tuple(map(noted, args)), {name: noted(value) for name, value in kwargs.items()})
+        finally:
+            _LEDGER.reset(token)
+
+        for one in result if isinstance(result, list | tuple) else (result,):
+            if isinstance(one, Tensor) and one.requires_grad:
+                one.register_hook(partial(arrived, one.detach()))
+        return result
+
+    def first_gap(self, tolerance: float) -> Entry | None:
+        """From the output downwards the first operation that should conserve and does not."""
+        wrong = (e for e in reversed(self.entries) if not e.exempt and bool((e.gap > tolerance).any()))
+        return next(wrong, None)
+
+
+def _relevance(value: Tensor, slope: Tensor, *, by_value: bool) -> Tensor:
+    return slope.detach() * value.detach() if by_value else slope.detach()
+
+
+def _of_examples(relevance: Tensor) -> Tensor:
+    return relevance.detach().double().flatten(1).sum(1) if relevance.dim() > 1 else relevance.detach().double()
+
+
+def _added(total: Tensor | None, more: Tensor) -> Tensor:
+    if total is None or total.shape != more.shape:
+        return more if total is None else total.sum().reshape(1) + more.sum().reshape(1)
+    return total + more
+
+
+_LEDGER: ContextVar[Ledger | None] = ContextVar("ledger", default=None)
+
+
+@contextmanager
+def keeping_ledger() -> Iterator[Ledger]:
+    """Passes under relevance rules that run in this block are noted."""
+    ledger = Ledger()
+    token = _LEDGER.set(ledger)
+    try:
+        yield ledger
+    finally:
+        _LEDGER.reset(token)
+
+
+def kept_ledger() -> Ledger | None:
+    """The ledger of the block that is running, or None."""
+    return _LEDGER.get()
