@@ -422,7 +422,10 @@ class Method(Compared, ABC):
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """Checks of `benchmark.check` that the method does not pass by its definition, and why; by default none."""
+        """Checks of `benchmark.check` that the method does not pass by its definition, and why; by default none.
+
+        A key is the name of a check, or of a check and one of its lines: `twins: heads permuted`.
+        """
         return {}
 
     def __call__(self, model: "Classifier", batch: Batch, target: Explainable) -> Attribution:

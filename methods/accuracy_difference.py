@@ -1,5 +1,6 @@
 """Accuracy lost when a head alone is masked (docs/protocols.md, section 7)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -9,6 +10,7 @@ from torch import Tensor
 from benchmark.models import Classifier, PruneHeads
 from benchmark.targets import Target
 from benchmark.types import Attribution, Batch, Method
+from methods.shared.properties import MOVES_BIAS
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,7 @@ class AccuracyDifference(Method):
     """
 
     version: ClassVar[int] = 1
+    properties: ClassVar[Mapping[str, str]] = MOVES_BIAS
     class_specific: ClassVar[bool] = True
 
     def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:

@@ -1,5 +1,6 @@
 """ALTI-Logit: what attention adds to the logit, followed down to the input (Ferrando 2023)."""
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import torch
@@ -11,6 +12,7 @@ from benchmark.targets import Target
 from benchmark.types import Attribution, Batch, Method
 from methods.edges.alti import Alti
 from methods.edges.direct_logit import DirectLogit
+from methods.shared.properties import MOVES_BIAS
 
 
 @configurable
@@ -27,6 +29,7 @@ class AltiLogit(Method):
     """
 
     version: ClassVar[int] = 1
+    properties: ClassVar[Mapping[str, str]] = MOVES_BIAS
     class_specific: ClassVar[bool] = True
 
     def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:

@@ -1,5 +1,6 @@
 """AttCAT: attentive class activation tokens (Qiang 2022)."""
 
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import torch
@@ -36,6 +37,10 @@ class AttCat(Method):
 
     queries: Queries = "mean"
     version: ClassVar[int] = 2
+    properties: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("sign", "read", "heads"),
+        "a token's gradient is multiplied with how much all heads attend to it, whether they move anything or not",
+    )
     class_specific: ClassVar[bool] = True
 
     def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:

@@ -26,6 +26,7 @@ from methods.shared.input_gradients import (
     target_output,
     token_attribution,
 )
+from methods.shared.properties import MULTIPLIES_EMBEDDINGS
 from methods.shared.seeds import seeded
 from methods.shared.unit_game import MANY, UnitExplainer, UnitGame
 
@@ -63,6 +64,7 @@ class Captum(UnitExplainer):
     baseline: Baseline = "zero"
     output: Output = "logit"
     version: ClassVar[int] = 2
+    properties: ClassVar[Mapping[str, str]] = {**UnitExplainer.properties, **MULTIPLIES_EMBEDDINGS}
 
     def __post_init__(self) -> None:
         needs("captum", "captum")

@@ -1,7 +1,7 @@
 """Controls: scores whose place in a ranking is known beforehand (docs/protocols.md, section 11)."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar
 
@@ -16,6 +16,7 @@ from benchmark.randomness import generator
 from benchmark.settings.declared import AtLeast, Natural, configurable
 from benchmark.targets import Target
 from benchmark.types import Attribution, Batch, Example, Method
+from methods.shared.properties import LOOKS_AT_NO_MODEL
 
 LEAST_ORDERS = 5
 
@@ -47,6 +48,7 @@ class Random(Method):
     seed: Natural = 0
     orders: Annotated[int, AtLeast(LEAST_ORDERS)] = 5
     version: ClassVar[int] = 2
+    properties: ClassVar[Mapping[str, str]] = LOOKS_AT_NO_MODEL
     class_specific: ClassVar[bool] = False
 
     def head_orders(self, n_layers: int, n_heads: int) -> Float[Tensor, "K L H"]:
@@ -82,6 +84,7 @@ class Oracle(Method):
     """
 
     version: ClassVar[int] = 1
+    properties: ClassVar[Mapping[str, str]] = LOOKS_AT_NO_MODEL
     class_specific: ClassVar[bool] = False
 
     def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
@@ -98,6 +101,7 @@ class Inverted(Method):
     """
 
     version: ClassVar[int] = 1
+    properties: ClassVar[Mapping[str, str]] = LOOKS_AT_NO_MODEL
     class_specific: ClassVar[bool] = False
 
     def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
@@ -119,6 +123,7 @@ class Constant(Method):
     """
 
     version: ClassVar[int] = 1
+    properties: ClassVar[Mapping[str, str]] = LOOKS_AT_NO_MODEL
     class_specific: ClassVar[bool] = False
 
     def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
@@ -135,6 +140,7 @@ class Position(Method):
     """
 
     version: ClassVar[int] = 1
+    properties: ClassVar[Mapping[str, str]] = LOOKS_AT_NO_MODEL
     class_specific: ClassVar[bool] = False
 
     def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
@@ -152,6 +158,7 @@ class Recency(Method):
     """
 
     version: ClassVar[int] = 1
+    properties: ClassVar[Mapping[str, str]] = LOOKS_AT_NO_MODEL
     class_specific: ClassVar[bool] = False
 
     def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
@@ -185,6 +192,7 @@ class FirstWord(Method):
     """
 
     version: ClassVar[int] = 1
+    properties: ClassVar[Mapping[str, str]] = LOOKS_AT_NO_MODEL
     class_specific: ClassVar[bool] = False
 
     def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
@@ -201,6 +209,7 @@ class LastWord(Method):
     """
 
     version: ClassVar[int] = 1
+    properties: ClassVar[Mapping[str, str]] = LOOKS_AT_NO_MODEL
     class_specific: ClassVar[bool] = False
 
     def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
@@ -221,6 +230,7 @@ class Frequency(Method):
 
     counts: Counter[str] = field(default_factory=Counter)
     version: ClassVar[int] = 1
+    properties: ClassVar[Mapping[str, str]] = LOOKS_AT_NO_MODEL
     fitted: ClassVar[bool] = True
     class_specific: ClassVar[bool] = False
 

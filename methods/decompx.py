@@ -1,5 +1,6 @@
 """DecompX: what each token gives to the logit, carried through the whole model (Modarressi 2023)."""
 
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import torch
@@ -14,6 +15,7 @@ from methods.propagation.block_parts import refuse_cross_attention
 from methods.propagation.decomposed import Decomposed, decomposed, plain, settled
 from methods.propagation.mode import propagating
 from methods.propagation.part_rules import Order, Parts
+from methods.shared.properties import MOVES_BIAS
 
 Bias = Literal["absdot", "apart"]
 
@@ -48,6 +50,7 @@ class DecompX(Method):
     bias: Bias = "absdot"
     order: Order = "code"
     version: ClassVar[int] = 2
+    properties: ClassVar[Mapping[str, str]] = MOVES_BIAS
     class_specific: ClassVar[bool] = True
 
     def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:

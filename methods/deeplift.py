@@ -1,5 +1,6 @@
 """DeepLIFT: differences from a reference, times the multipliers of the rescale rule (Shrikumar 2017)."""
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import torch
@@ -19,6 +20,7 @@ from methods.shared.input_gradients import (
     output_change,
     token_attribution,
 )
+from methods.shared.properties import MOVES_BIAS, MULTIPLIES_EMBEDDINGS
 
 
 @configurable
@@ -47,6 +49,7 @@ class DeepLift(Method):
 
     baseline: Baseline = "zero"
     version: ClassVar[int] = 1
+    properties: ClassVar[Mapping[str, str]] = {**MULTIPLIES_EMBEDDINGS, **MOVES_BIAS}
     class_specific: ClassVar[bool] = True
 
     def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:

@@ -1,5 +1,6 @@
 """Relevance propagated down to the pixels of an image, "full LRP" in vision (docs/protocols.md, section 5)."""
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import torch
@@ -17,6 +18,7 @@ from benchmark.types import Attribution, Batch, Method
 from methods.propagation.relevance import RelevancePart, relevance_parts
 from methods.propagation.rule_sets import RuleName, Rules, rule_set
 from methods.propagation.rules import divide
+from methods.shared.properties import MOVES_BIAS, SIGNS_OF_WEIGHTS
 
 
 @configurable
@@ -44,6 +46,7 @@ class FullLrp(Method):
     rules: RuleName | Rules = "lrp"
     precision: Precision = "float64"
     version: ClassVar[int] = 1
+    properties: ClassVar[Mapping[str, str]] = {**SIGNS_OF_WEIGHTS, **MOVES_BIAS}
     class_specific: ClassVar[bool] = True
 
     def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:

@@ -1,5 +1,6 @@
 """Gradient norm: how strongly the output reacts to a token's embedding (Simonyan 2014; Li 2016a)."""
 
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 from benchmark.models import Classifier
@@ -27,6 +28,9 @@ class GradientNorm(Method):
     p: Literal[1, 2] = 2
     output: Output = "logit"
     version: ClassVar[int] = 1
+    properties: ClassVar[Mapping[str, str]] = {
+        "sign": "the gradient of a linear model does not depend on the input: words that say something else have equal norms"
+    }
     class_specific: ClassVar[bool] = True
 
     def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:

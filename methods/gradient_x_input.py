@@ -1,5 +1,6 @@
 """Gradient × input (Denil 2014; Shrikumar 2017; docs/protocols.md, section 13)."""
 
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import torch
@@ -13,6 +14,7 @@ from benchmark.settings.declared import SettingError, configurable
 from benchmark.targets import ClassTarget, Target
 from benchmark.types import Attribution, Batch, Method
 from methods.shared.input_gradients import Output, Reduce, gradient_at_input, reduce_dimensions, token_attribution
+from methods.shared.properties import MULTIPLIES_EMBEDDINGS
 
 _MOST = 1_000
 """Classes that outputs=all sums over at most, a backward pass each."""
@@ -44,6 +46,7 @@ class GradientXInput(Method):
     attention: Literal["differentiated", "constant"] = "differentiated"
     outputs: Literal["explained", "all"] = "explained"
     version: ClassVar[int] = 1
+    properties: ClassVar[Mapping[str, str]] = MULTIPLIES_EMBEDDINGS
 
     def __post_init__(self) -> None:
         if (

@@ -1,5 +1,6 @@
 """Information flow routes: what makes up each state, followed down from the prediction (Ferrando & Voita 2024)."""
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import torch
@@ -12,6 +13,7 @@ from benchmark.targets import Target
 from benchmark.types import Attribution, Batch, Method
 from methods.edges.base import each_layer
 from methods.propagation.block_parts import head_vectors, residual_sums
+from methods.shared.properties import MOVES_BIAS
 
 
 @configurable
@@ -37,6 +39,7 @@ class InformationFlow(Method):
 
     threshold: Share = 0.0
     version: ClassVar[int] = 1
+    properties: ClassVar[Mapping[str, str]] = MOVES_BIAS
     class_specific: ClassVar[bool] = False
 
     def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:

@@ -1,5 +1,6 @@
 """Integrated gradients along the line from a baseline (Sundararajan 2017)."""
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import torch
@@ -19,6 +20,7 @@ from methods.shared.input_gradients import (
     summed_gradients,
     token_attribution,
 )
+from methods.shared.properties import MULTIPLIES_EMBEDDINGS
 from methods.shared.quadrature import Quadrature, nodes_and_weights
 
 
@@ -50,6 +52,7 @@ class IntegratedGradients(Method):
     baseline: Baseline = "zero"
     output: Output = "logit"
     version: ClassVar[int] = 1
+    properties: ClassVar[Mapping[str, str]] = MULTIPLIES_EMBEDDINGS
     class_specific: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

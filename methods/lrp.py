@@ -1,5 +1,6 @@
 """Relevance propagated all the way down, "full LRP" (docs/protocols.md, section 5)."""
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import torch
@@ -10,8 +11,10 @@ from benchmark.models.precision import Precision
 from benchmark.settings.declared import configurable
 from benchmark.targets import Target
 from benchmark.types import Attribution, Batch, Method
+from methods.propagation.linear_rules import AlphaBeta
 from methods.propagation.relevance import relevances
-from methods.propagation.rule_sets import RuleName, Rules, rule_set
+from methods.propagation.rule_sets import RuleName, Rules, RuleSet, rule_set
+from methods.shared.properties import MOVES_BIAS, SIGNS_OF_WEIGHTS
 
 
 @configurable
@@ -37,6 +40,17 @@ class Lrp(Method):
     precision: Precision = "float64"
     version: ClassVar[int] = 3
     class_specific: ClassVar[bool] = True
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """What its rules bring with them; those of a gradient times an input do not see by what a layer is scaled."""
+        rules = rule_set(self.rules)
+        if not isinstance(rules, RuleSet):
+            return MOVES_BIAS
+        found = {**MOVES_BIAS, **SIGNS_OF_WEIGHTS}
+        if isinstance(rules.linear, AlphaBeta):
+            found["sign"] = "what excites and what inhibits are shared out by themselves, each by its own sum"
+        return found
 
     def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
         """Token scores, from one forward and one relevance pass."""

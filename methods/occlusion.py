@@ -1,5 +1,6 @@
 """Occlusion by sliding windows (Zeiler 2014); with windows of one unit, leave-one-out (Li 2016b)."""
 
+from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
 import torch
@@ -13,6 +14,7 @@ from benchmark.settings.early import AtMostSetting
 from benchmark.targets import Target
 from benchmark.types import Attribution, Batch, Method
 from methods.shared.input_gradients import Change
+from methods.shared.properties import REMOVES_NEIGHBOURS
 from methods.shared.unit_scores import drops_of_each, patch_grid, unit_attribution, visible_units
 
 
@@ -41,6 +43,7 @@ class Occlusion(Method):
     operator: OperatorName = "auto"
     output: Change = "probability"
     version: ClassVar[int] = 2
+    properties: ClassVar[Mapping[str, str]] = REMOVES_NEIGHBOURS
 
     @property
     def class_specific(self) -> bool:

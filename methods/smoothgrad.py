@@ -1,5 +1,6 @@
 """SmoothGrad: the mean gradient of noisy inputs (Smilkov 2017)."""
 
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
 import torch
@@ -19,6 +20,7 @@ from methods.shared.input_gradients import (
     summed_gradients,
     token_attribution,
 )
+from methods.shared.properties import MULTIPLIES_EMBEDDINGS
 
 Scale = Literal["range", "std"]
 
@@ -55,6 +57,10 @@ class SmoothGrad(Method):
     output: Output = "logit"
     seed: Natural = 0
     version: ClassVar[int] = 2
+    properties: ClassVar[Mapping[str, str]] = {
+        **MULTIPLIES_EMBEDDINGS,
+        "sign": "the mean gradient is not multiplied by the embedding, and the norms of a linear model's are equal",
+    }
     class_specific: ClassVar[bool] = True
 
     def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:

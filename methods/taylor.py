@@ -1,5 +1,6 @@
 """First-order effect of removing a head (Michel 2019, eq. 2; docs/protocols.md, section 7)."""
 
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import torch
@@ -11,6 +12,7 @@ from benchmark.models import Classifier
 from benchmark.settings.declared import configurable
 from benchmark.targets import Target
 from benchmark.types import Attribution, Batch, Method
+from methods.shared.properties import MOVES_BIAS
 
 
 @configurable
@@ -31,6 +33,7 @@ class Taylor(Method):
 
     objective: Literal["loss", "logits"] = "loss"
     version: ClassVar[int] = 1
+    properties: ClassVar[Mapping[str, str]] = MOVES_BIAS
     class_specific: ClassVar[bool] = True
 
     def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:

@@ -21,7 +21,7 @@ def causes(subject: Subject) -> list[Finding]:
     intervals.
     """
     subject.need_class()
-    family = family_like(subject.model, subject.place.family)
+    family = family_like(subject.model)
     found = []
     for name in NAMES:
         known = mechanism(name, SHARES[_STRENGTH])
@@ -41,5 +41,3 @@ def causes(subject: Subject) -> list[Finding]:
         told = ", ".join(f"{what} in {count}" for what, count in zip(_FIGURES, counts, strict=True) if count)
         found.append(Finding(f"{most}: {told} of {len(pairs)} inputs ({test.parts_called}); {known.what}", where=name))
     return found
-
-

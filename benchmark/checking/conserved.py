@@ -22,8 +22,10 @@ def conserved(subject: Subject) -> Finding:
     are left out; biases of normalisation layers are 0, as their share is nobody's.
     """
     place = subject.place
+    if subject.own.tokens is None:
+        raise NotApplicable("relevance of nodes and of edges is read where it arrives, and goes no further down")
     model = without_biases_of_norms(place.copy())
-    with keeping_ledger() as ledger:
+    with keeping_ledger(len(place.inputs)) as ledger:
         subject.explain(place.batch, place.target, model)
     return found_in(ledger, TOLERANCE)
 

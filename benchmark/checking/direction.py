@@ -5,10 +5,12 @@ import torch
 from benchmark.checking.programs import TEXTS, family_like, place_of, vocabulary
 from benchmark.checking.report import Finding
 from benchmark.checking.subject import Subject
-from benchmark.models.written.mechanism import weight_of
 from benchmark.models.written.program import READ, Head, Layer, Program
+from benchmark.targets import ClassTarget
 
-SHARE = 0.8
+SHARPLY = 4.0
+"""Score of the word at which a token looks; that of all others is 0."""
+
 KEY = "sun"
 """The word at which the token looks from which the answer is read."""
 
@@ -16,10 +18,17 @@ _EQUAL = 1e-6
 
 PROGRAM = Program(
     words=vocabulary({KEY: {"is sun": 1.0, "says": 1.0}}),
-    layers=(Layer((Head(looks=((READ, "is sun", weight_of(SHARE)),), moves=(("says", "answer", 4.0),)), Head())),),
+    layers=(
+        Layer(
+            (
+                Head(looks=((READ, "is sun", SHARPLY),), moves=(("says", "answer", 4.0),), rests=False),
+                Head(rests=False),
+            )
+        ),
+    ),
     answer={"answer": 1.0},
 )
-"""One head, by which the token from which the answer is read looks at one word; all other tokens rest."""
+"""One head, by which the token from which the answer is read looks at one word; all others look at all words alike."""
 
 
 def direction(subject: Subject) -> Finding:
@@ -28,9 +37,10 @@ def direction(subject: Subject) -> Finding:
     Where the scores of a row add up to anything (attention: to 1), it is rows that do, and not columns: a normalisation
     is over keys. Asked of methods that score edges.
     """
-    family = family_like(subject.model, subject.place.family)
+    family = family_like(subject.model)
     inner = subject.at(place_of(PROGRAM, family, TEXTS, "one token looks at one word"))
-    batch, target = inner.place.batch, inner.place.target
+    batch = inner.place.batch
+    target = ClassTarget(inner.place.target.classes * 0 + 1)
     edges = inner.edges(batch, target).abs().sum((1, 2))
     read = inner.model.read_weights(batch).argmax(1)
     for row, text in enumerate(TEXTS):
@@ -50,12 +60,14 @@ def direction(subject: Subject) -> Finding:
             low, high = float(rows.min()), float(rows.max())
             words = f"rows sum to {low:.2g} to {high:.2g}, and columns to 1: the scores are normalised over queries, not over keys"
             return Finding(words, where=f"example {row + 1}", ok=False)
-    said = "rows sum to 1" if _equal(own[0].sum(-1)[..., : int(place.batch.attention_mask[0].sum())]) else "rows have no common sum"
+    said = (
+        "rows sum to 1"
+        if _equal(own[0].sum(-1)[..., : int(place.batch.attention_mask[0].sum())])
+        else "rows have no common sum"
+    )
     return Finding(f"the edge from the token that looks to '{KEY}' scores more than the edge back; {said}")
 
 
 def _equal(sums: torch.Tensor) -> bool:
     """Whether all sums are 1."""
     return bool(((sums - 1).abs() <= _EQUAL).all())
-
-

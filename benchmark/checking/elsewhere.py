@@ -31,7 +31,9 @@ def asked_elsewhere(subject: Subject) -> Answer:
     place = subject.place
     model = replace(place.model, twin=Twin(), magnitudes=Magnitudes())
     try:
-        told = pickle.dumps((subject.method, subject.name, Place(place.name, model, (), _encodes, place.family), place.batch))
+        told = pickle.dumps(
+            (subject.method, subject.name, Place(place.name, model, (), _encodes, place.family), place.batch)
+        )
     except Exception as error:  # whatever a class of somebody's raises when it is pickled
         return f"the method cannot be sent there ({type(error).__name__})"
     server = _server()
@@ -51,7 +53,10 @@ def _server() -> subprocess.Popen[bytes]:
     """The process that answers; it ends with this one."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     server = subprocess.Popen(
-        [sys.executable, "-m", "benchmark.checking.elsewhere"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+        [sys.executable, "-m", "benchmark.checking.elsewhere"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment,
     )
     atexit.register(server.kill)
     return server

@@ -66,7 +66,9 @@ def read(file: Path) -> Arrays:
         raise UserError(f"golden={file} cannot be read as an archive of arrays (numpy.savez): {error}") from error
     for what, names in (("inputs", INPUTS), ("classes", ("target",)), ("scores", FIELDS)):
         if not any(name in arrays for name in names):
-            raise UserError(f"golden={file} has no {what}: one of {', '.join(names)}; it has {', '.join(arrays) or 'nothing'}")
+            raise UserError(
+                f"golden={file} has no {what}: one of {', '.join(names)}; it has {', '.join(arrays) or 'nothing'}"
+            )
     return arrays
 
 
@@ -91,5 +93,8 @@ def _batch(model: Classifier, arrays: Arrays, file: Path) -> Batch:
     mask = arrays.get("attention_mask", np.ones_like(ids))
     if mask.shape != ids.shape:
         raise UserError(f"golden={file}: attention_mask is {list(mask.shape)}, and input_ids {list(ids.shape)}")
-    rows = [{"input_ids": row[: int(own.sum())].tolist(), "attention_mask": [1] * int(own.sum())} for row, own in zip(ids, mask, strict=True)]
+    rows = [
+        {"input_ids": row[: int(own.sum())].tolist(), "attention_mask": [1] * int(own.sum())}
+        for row, own in zip(ids, mask, strict=True)
+    ]
     return model.encode(rows)

@@ -24,21 +24,21 @@ def layers(subject: Subject) -> Finding:
     place = subject.place
     subject.edges(place.batch, place.target)  # NotApplicable where there are none
     sizes = torch.stack([_sizes(subject, without_values(subject, layer)) for layer in range(place.model.n_layers)])
-    for layer, of_layers in enumerate(sizes):
-        scale = float(of_layers.max())
-        own = float(of_layers[layer])
-        if own <= TOLERANCE * scale:
-            continue
-        words = f"the values of layer {layer} are 0, so that its attention changes nothing, and layer {layer} scores up to {own:.2g}"
-        empty = [other for other in range(len(of_layers)) if other != layer and of_layers[other] <= TOLERANCE * scale]
-        beside = [other for other in empty if abs(other - layer) == 1]
-        if beside:
-            lower, upper = sorted((layer, beside[0]))
-            words += f"; layer {beside[0]} scores 0 in its place: layer {lower} and layer {upper} are taken for each other"
-        return Finding(words, own / scale if scale else 0.0, TOLERANCE, f"layer {layer}")
-    silent = [layer for layer in range(len(sizes)) if bool((torch.cat([sizes[:layer, layer], sizes[layer + 1 :, layer]]) == 0).all())]
-    if silent and len(sizes) > 1:
-        return Finding("its edges score 0 whichever other layer moves something", where=f"layer {silent[0]}", ok=False)
+    empty = sizes <= TOLERANCE * sizes.amax(1, keepdim=True)
+    count = len(sizes)
+    wrong = [layer for layer in range(count) if not empty[layer, layer]]
+    exchanged = [(layer, other) for layer in wrong for other in range(count) if empty[layer, other]]
+    if wrong:
+        layer, other = exchanged[0] if exchanged else (wrong[0], None)
+        own = float(sizes[layer, layer])
+        words = f"its values are 0, so that its attention changes nothing, and it scores up to {own:.2g}"
+        if other is not None:
+            lower, upper = sorted((layer, other))
+            words += f"; layer {other} scores 0 in its place: layer {lower} and layer {upper} are taken for each other"
+        return Finding(words, own / float(sizes[layer].max()), TOLERANCE, f"layer {layer}")
+    silent = [layer for layer in range(count) if count > 1 and bool(empty[:, layer].all())]
+    if silent:
+        return Finding("its edges score 0, whichever layer moves something", where=f"layer {silent[0]}", ok=False)
     return Finding("a layer whose values are 0 scores 0, and the others do not", 0.0, TOLERANCE)
 
 

@@ -41,13 +41,13 @@ CHECKS: Mapping[str, Check] = {
     "padding": padding,
     "order": order,
     "class": target_class,
+    "conserved": conserved,
     "sign": sign,
     "read": read_row,
     "layers": layers,
     "heads": heads,
     "direction": direction,
     "sums": sums,
-    "conserved": conserved,
     "twins": equal_functions,
     "randomised": randomised,
     "replica": replica,
@@ -144,9 +144,8 @@ def asked_of(
     for finding in findings if isinstance(findings, list) else [findings]:
         if finding.passes:
             told.append(outcome("pass", finding.words, finding))
-        elif (said := properties.get(name)) is not None:
+        elif (said := properties.get(f"{name}: {finding.where}", properties.get(name))) is not None:
             told.append(outcome("property", f"{said} ({finding.words})", finding))
         else:
             told.append(outcome("fail", finding.words, finding))
     return told or [outcome("not applicable", "nothing to be asked")]
-

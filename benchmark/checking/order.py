@@ -28,6 +28,7 @@ def order(subject: Subject) -> Finding:
     halves = [cut(pair, at, widths[0]) for at in (0, 1)]
     gap, field = difference(*halves)
     if not gap <= limit:
-        return Finding(f"one example twice in a batch: {field} differ by {gap:.2g} of the largest", gap, limit, "example 1")
+        return Finding(
+            f"one example twice in a batch: {field} differ by {gap:.2g} of the largest", gap, limit, "example 1"
+        )
     return Finding("each example scores alone what it scores in a batch, in any order", max(worst, gap), limit)
-

@@ -28,7 +28,9 @@ def padding(subject: Subject) -> Finding:
         behind = None if scores is None else scores.narrow(dimension, width, count)
         if behind is not None and bool(behind.any()):
             size = float(behind.abs().max())
-            return Finding(f"padding scores up to {size:.2g} in {name}, and has to score 0", size, 0.0, f"example {row + 1}")
+            return Finding(
+                f"padding scores up to {size:.2g} in {name}, and has to score 0", size, 0.0, f"example {row + 1}"
+            )
     gap, field = difference(cut(padded, 0, width), alone)
     limit = tolerance(subject)
     words = f"a text of {width} tokens alone, and in a batch with {count} tokens of padding behind it"

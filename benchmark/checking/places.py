@@ -39,7 +39,9 @@ def of(model: Any) -> Iterator[Place]:
     elif isinstance(model, Sequence) and all(isinstance(name, str) for name in model):
         yield from _small(model)
     else:
-        raise UserError(f"model={type(model).__name__} is neither a loaded model (benchmark.load_model) nor the name of one")
+        raise UserError(
+            f"model={type(model).__name__} is neither a loaded model (benchmark.load_model) nor the name of one"
+        )
 
 
 def _small(names: Sequence[str]) -> Iterator[Place]:

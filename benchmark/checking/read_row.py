@@ -19,7 +19,9 @@ LOOKS = dict(zip(WORDS, (*WORDS[2:], *WORDS[:2]), strict=True)) | {READ: "oak"}
 
 def _program() -> Program:
     words = {word: {f"is {word}": 1.0, "says": 1.0} for word in WORDS}
-    heads = [((READ if word == READ else f"is {word}"), f"is {other}", weight_of(SHARE)) for word, other in LOOKS.items()]
+    heads = [
+        ((READ if word == READ else f"is {word}"), f"is {other}", weight_of(SHARE)) for word, other in LOOKS.items()
+    ]
     looking = Head(looks=tuple(heads), moves=(("says", "answer", 4.0),))
     return Program(words=vocabulary(words), layers=(Layer((looking, Head())),), answer={"answer": 1.0})
 
@@ -30,7 +32,7 @@ def read_row(subject: Subject) -> Finding:
     All other words cannot change the answer. Where the highest score is that of a word at which another token looks in
     every input, that token's row was read.
     """
-    family = family_like(subject.model, subject.place.family)
+    family = family_like(subject.model)
     inner = subject.at(place_of(_program(), family, TEXTS, "each token looks at another word"))
     batch = inner.place.batch
     scores = np.abs(word_scores(batch, inner.explain(batch, ClassTarget(inner.place.target.classes * 0 + 1))))
@@ -46,7 +48,11 @@ def read_row(subject: Subject) -> Finding:
         token = int((batch.units[0] == named[0]).nonzero()[0, 0])
         return Finding(f"the scores are those of row {token}; the model reads row {read[0]}", where=where, ok=False)
     words = f"'{highest[(wrong or missed)[0]]}', which cannot change the answer, scores as high as '{LOOKS[READ]}', which does"
-    return Finding(words if wrong else "words that cannot change the answer score as high as the one that does", where=where, ok=False)
+    return Finding(
+        words if wrong else "words that cannot change the answer score as high as the one that does",
+        where=where,
+        ok=False,
+    )
 
 
 def _ahead(scores: NDArray[np.float64], word: str, row: int) -> bool:
@@ -58,4 +64,3 @@ def _ahead(scores: NDArray[np.float64], word: str, row: int) -> bool:
 def _of_row(place: int, highest: list[str]) -> bool:
     """Whether the highest score of each input is that of the word at which its word at this place looks."""
     return all(word == LOOKS[text[place]] for word, text in zip(highest, TEXTS, strict=True))
-

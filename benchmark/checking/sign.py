@@ -35,7 +35,7 @@ def sign(subject: Subject) -> Finding:
     with the positive part of w. A correlation of −1 is a sign that is turned round.
     """
     subject.need_class()
-    family = family_like(subject.model, subject.place.family)
+    family = family_like(subject.model)
     inner = subject.at(place_of(PROGRAM, family, TEXTS, "a bag of words"))
     batch = inner.place.batch
     scores = word_scores(batch, inner.explain(batch, ClassTarget(inner.place.target.classes * 0 + 1)))

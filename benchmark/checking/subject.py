@@ -24,6 +24,7 @@ from benchmark.types import Attribution, Batch, Method, PlainMethod
 FIELDS = ("tokens", "heads", "layers", "totals", "pixels", "nodes", "components")
 """Fields of an `Attribution` that every explanation may have; `edges` and `classes` are asked for by some tests alone."""
 
+
 class MethodRaised(Exception):  # noqa: N818 - it is told as an outcome
     """The method raised something: what, and the last line of its own that did."""
 
@@ -121,8 +122,8 @@ class Subject:
         """What the method says of all inputs."""
         return self.explain(self.place.batch, self.place.target)
 
-    def explain(self, batch: Batch, target: Target, model: Classifier | None = None) -> Attribution:
-        """What the method says of a batch.
+    def explain(self, batch: Batch, target: Target, model: Classifier | None = None, seed: int = 0) -> Attribution:
+        """What the method says of a batch, with this seed of torch's random state.
 
         Raises:
             NotApplicable: it cannot explain here.
@@ -130,7 +131,7 @@ class Subject:
             WrongForm: it gave something else than an attribution of this batch.
         """
         with self._told():
-            torch.manual_seed(0)  # as comparisons have it
+            torch.manual_seed(seed)  # as comparisons have it
             return self.checked(self.place.copy() if model is None else model, batch, target)
 
     def edges(self, batch: Batch, target: Target, model: Classifier | None = None) -> Tensor:
@@ -173,7 +174,11 @@ class _Unwatched(Checked):
 def _line_of(error: Exception) -> str:
     """Where it was raised, in the file that is nearest to the user's own."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if "site-packages" not in frame.filename and "benchmark" not in Path(frame.filename).parts]
+    own = [
+        frame
+        for frame in frames
+        if "site-packages" not in frame.filename and "benchmark" not in Path(frame.filename).parts
+    ]
     frame = (own or frames)[-1]
     return f" ({Path(frame.filename).name}:{frame.lineno})"
 

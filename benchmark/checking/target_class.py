@@ -25,14 +25,16 @@ def target_class(subject: Subject) -> Finding:
     gap = max(gaps)
     if not subject.knows_class:
         if gap > _SAME:
-            words = f"it says class_specific = False, and the scores for class 0 and for another class differ by {gap:.2g}"
+            words = (
+                f"it says class_specific = False, and the scores for class 0 and for another class differ by {gap:.2g}"
+            )
             return Finding(f"{words} of the largest", gap, _SAME)
         return Finding("it says that it does not look at the class, and its scores are the same for each", gap, _SAME)
     if empty:
         raise NotApplicable("all scores are 0, for each class")
     if gap <= _SAME:
-        words = "it says class_specific = True, and the scores are the same whichever class is asked for (0 or another): "
-        return Finding(f"{words}does it always explain one class?", gap, ok=False)
+        words = "the scores for class 0 and for class 1 are the same, and it says class_specific = True"
+        return Finding(f"{words}: does it explain one class, whichever is asked for?", gap, ok=False)
     return Finding(f"the scores for class 0 and for others differ, by {gap:.2g} of the largest", ok=True)
 
 

@@ -16,5 +16,5 @@ def untouched(subject: Subject) -> Finding:
         with watched(subject.name, model, [place.batch], target):
             subject.explain(place.batch, target, model)
     except ModelChangedError as error:
-        return Finding(f"the call left changed: {'; '.join(error.what)}", where=error.what[0], ok=False)
+        return Finding(f"the call left changed: {'; '.join(error.what)}", ok=False)
     return Finding("weights, hooks, flags, gradients, inputs, random states and switches are as they were")

@@ -22,6 +22,7 @@ class Entry:
     Attributes:
         module: path of the nearest module that was running.
         operation: what it is called.
+        count: B, how many examples there are.
         exempt: why it is not meant to conserve; empty where it is.
         reaches: relevance of the result [B].
         leaves: that of all operands together, and of a bias.
@@ -30,6 +31,7 @@ class Entry:
 
     module: str
     operation: str
+    count: int
     exempt: str = ""
     reaches: Tensor | None = None
     leaves: Tensor | None = None
@@ -37,12 +39,19 @@ class Entry:
 
     def reach(self, relevance: Tensor) -> None:
         """Relevance of a result, or of one more of several."""
-        self.reaches = _added(self.reaches, _of_examples(relevance))
-        self.size = _added(self.size, _of_examples(relevance.abs()))
+        self.reaches = _added(self.reaches, self._of_examples(relevance))
+        self.size = _added(self.size, self._of_examples(relevance.abs()))
 
     def leave(self, relevance: Tensor) -> None:
         """Relevance of an operand."""
-        self.leaves = _added(self.leaves, _of_examples(relevance))
+        self.leaves = _added(self.leaves, self._of_examples(relevance))
+
+    def _of_examples(self, relevance: Tensor) -> Tensor:
+        """Sums over each example; where the first dimension is no number of examples, the same part of the sum for each."""
+        values = relevance.detach().double()
+        if values.dim() and values.shape[0] % self.count == 0:
+            return values.reshape(self.count, -1).sum(1)
+        return (values.sum() / self.count).expand(self.count)
 
     @property
     def gap(self) -> Tensor:
@@ -58,9 +67,11 @@ class Ledger:
     """The entries of the passes that run while it is kept, in the order of the operations.
 
     Attributes:
+        count: B, how many examples a pass has.
         entries: one for each operation.
     """
 
+    count: int
     entries: list[Entry] = field(default_factory=list)
     _running: list[str] = field(default_factory=lambda: [""])
 
@@ -108,35 +119,27 @@ class Ledger:
             by_value: whether relevance is a tensor times its gradient, and not the gradient itself.
             counts: whether the backward pass that is running is that of relevance.
         """
-        entry = Entry(self._running[-1], operation, exempt)
+        entry = Entry(self._running[-1], operation, self.count, exempt)
         self.entries.append(entry)
 
-        def noted(value: Any) -> Any:
-            if isinstance(value, list | tuple):
-                return type(value)(noted(item) for item in value)
-            if not isinstance(value, Tensor) or not is_active(value):
-                return value
-            alias = value.view_as(value)
-            alias.__dict__.update(value.__dict__)
-            alias.register_hook(partial(left, value.detach()))
-            return alias
+        def relevance(of: Tensor, slope: Tensor) -> Tensor:
+            return slope.detach() * of if by_value else slope.detach()
 
-        def left(of: Tensor, slope: Tensor) -> None:
-            if counts():
-                entry.leave(_relevance(of, slope, by_value=by_value))
+        def left(of: Tensor, slope: Tensor | None) -> None:
+            if slope is not None and counts():
+                entry.leave(relevance(of, slope))
 
-        def arrived(of: Tensor, slope: Tensor) -> None:
-            if counts():
-                entry.reach(_relevance(of, slope, by_value=by_value))
-                if of_bias is not None:
-                    entry.leave(of_bias(slope))
+        def arrived(of: Tensor, slope: Tensor | None) -> None:
+            if slope is not None and counts():
+                entry.reach(relevance(of, slope))
+                entry.leave(slope.new_zeros(self.count) if of_bias is None else of_bias(slope))
 
         token = _LEDGER.set(None)  # what an operation does inside is its own affair
         try:
+            noted = partial(_noted, is_active, left)
             result = run(tuple(map(noted, args)), {name: noted(value) for name, value in kwargs.items()})
         finally:
             _LEDGER.reset(token)
-
         for one in result if isinstance(result, list | tuple) else (result,):
             if isinstance(one, Tensor) and one.requires_grad:
                 one.register_hook(partial(arrived, one.detach()))
@@ -148,27 +151,29 @@ class Ledger:
         return next(wrong, None)
 
 
-def _relevance(value: Tensor, slope: Tensor, *, by_value: bool) -> Tensor:
-    return slope.detach() * value.detach() if by_value else slope.detach()
-
-
-def _of_examples(relevance: Tensor) -> Tensor:
-    return relevance.detach().double().flatten(1).sum(1) if relevance.dim() > 1 else relevance.detach().double()
+def _noted(is_active: Callable[[Tensor], bool], left: Callable[[Tensor, Tensor | None], None], value: Any) -> Any:
+    """An argument with a copy of each active tensor in its place, which tells the relevance that comes to it."""
+    if isinstance(value, list | tuple):
+        return type(value)(_noted(is_active, left, item) for item in value)
+    if not isinstance(value, Tensor) or not is_active(value):
+        return value
+    alias = value.view_as(value)
+    alias.__dict__.update(value.__dict__)
+    alias.register_hook(partial(left, value.detach()))
+    return alias
 
 
 def _added(total: Tensor | None, more: Tensor) -> Tensor:
-    if total is None or total.shape != more.shape:
-        return more if total is None else total.sum().reshape(1) + more.sum().reshape(1)
-    return total + more
+    return more if total is None else total + more
 
 
 _LEDGER: ContextVar[Ledger | None] = ContextVar("ledger", default=None)
 
 
 @contextmanager
-def keeping_ledger() -> Iterator[Ledger]:
-    """Passes under relevance rules that run in this block are noted."""
-    ledger = Ledger()
+def keeping_ledger(count: int) -> Iterator[Ledger]:
+    """Passes of so many examples under relevance rules that run in this block are noted."""
+    ledger = Ledger(count)
     token = _LEDGER.set(ledger)
     try:
         yield ledger

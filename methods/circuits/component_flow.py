@@ -1,5 +1,6 @@
 """Information flow routes between components: how near to what a slot reads each node leads (Ferrando & Voita 2024)."""
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import torch
@@ -13,6 +14,7 @@ from benchmark.settings.declared import configurable
 from benchmark.targets import Target
 from benchmark.types import Attribution, Batch
 from methods.circuits.base import Case, ComponentScores
+from methods.shared.properties import MOVES_BIAS, MULTIPLIES_EMBEDDINGS
 
 
 @configurable
@@ -32,6 +34,7 @@ class ComponentFlow(ComponentScores):
     ablation = "zero"
     level: Of = "edges"
     version: ClassVar[int] = 1
+    properties: ClassVar[Mapping[str, str]] = {**MULTIPLIES_EMBEDDINGS, **MOVES_BIAS}
     class_specific: ClassVar[bool] = False
 
     def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:

@@ -1,5 +1,6 @@
 """A random order of the components of a model."""
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -10,6 +11,7 @@ from benchmark.models.components import Graph
 from benchmark.settings.declared import Natural, configurable
 from benchmark.targets import Target
 from benchmark.types import Attribution, Batch, Method
+from methods.shared.properties import LOOKS_AT_NO_MODEL
 
 
 @configurable
@@ -25,6 +27,7 @@ class RandomComponents(Method):
 
     seed: Natural = 0
     version: ClassVar[int] = 1
+    properties: ClassVar[Mapping[str, str]] = LOOKS_AT_NO_MODEL
     class_specific: ClassVar[bool] = False
 
     def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:

@@ -1,5 +1,6 @@
 """ALTI: how much nearer a token's new state is for what each token gives to it (Ferrando 2022)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,6 +12,7 @@ from benchmark.models import Classifier
 from benchmark.types import Batch
 from methods.edges.base import Edges, each_layer, normalize_rows
 from methods.propagation.block_parts import decompose_block
+from methods.shared.properties import MOVES_BIAS
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,7 @@ class Alti:
     """
 
     version: ClassVar[int] = 1
+    properties: ClassVar[Mapping[str, str]] = MOVES_BIAS
     class_specific: ClassVar[bool] = False
 
     def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:

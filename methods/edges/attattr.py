@@ -17,6 +17,7 @@ from benchmark.settings.declared import Above, Count, configurable
 from benchmark.targets import Target
 from benchmark.types import Batch
 from methods.edges.base import LayerVisitor, LayerwiseScore
+from methods.shared.properties import MOVES_BIAS
 from methods.shared.quadrature import Quadrature, nodes_and_weights
 
 
@@ -51,6 +52,7 @@ class AttAttr(LayerwiseScore):
     quadrature: Quadrature = "left"
     tolerance: Annotated[float, Above(0)] = 0.01
     version: ClassVar[int] = 1
+    properties: ClassVar[Mapping[str, str]] = MOVES_BIAS
     class_specific: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

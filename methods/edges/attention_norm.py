@@ -1,6 +1,6 @@
 """Norms of the vectors that attention mixes (Kobayashi 2020 and 2021; Modarressi 2022; docs/protocols.md, section 2)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import ClassVar, Literal
 
 import torch
@@ -12,6 +12,7 @@ from benchmark.settings.declared import configurable
 from benchmark.types import Batch
 from methods.edges.base import Edges, each_layer
 from methods.propagation.block_parts import Through, decompose_block, head_vectors, mixed
+from methods.shared.properties import MOVES_BIAS
 
 
 def norms(parts: Iterable[Float[Tensor, "n B T D"]]) -> Float[Tensor, "B 1 T T"]:
@@ -36,6 +37,7 @@ class AttentionNorm:
 
     heads: Literal["sum", "each"] = "sum"
     version: ClassVar[int] = 1
+    properties: ClassVar[Mapping[str, str]] = MOVES_BIAS
     class_specific: ClassVar[bool] = False
 
     def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:
@@ -81,6 +83,7 @@ class AttentionNormResidual:
 
     through: Through = "layer_norm"
     version: ClassVar[int] = 1
+    properties: ClassVar[Mapping[str, str]] = MOVES_BIAS
     class_specific: ClassVar[bool] = False
 
     def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:

@@ -1,5 +1,6 @@
 """What each attention edge adds to the explained logit on the direct path (Ferrando et al. 2023)."""
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import torch
@@ -12,6 +13,7 @@ from benchmark.types import Batch
 from methods.edges.base import LayerVisitor, LayerwiseScore, each_layer
 from methods.propagation.block_parts import head_vectors
 from methods.propagation.direct import direct_gradients
+from methods.shared.properties import MOVES_BIAS
 
 
 @configurable
@@ -32,6 +34,7 @@ class DirectLogit(LayerwiseScore):
     """
 
     version: ClassVar[int] = 1
+    properties: ClassVar[Mapping[str, str]] = MOVES_BIAS
     class_specific: ClassVar[bool] = True
 
     def visit(self, model: Classifier, batch: Batch, target: Target, visit: LayerVisitor) -> None:

@@ -1,5 +1,6 @@
 """Grad-CAM of attention (Selvaraju 2017, as Chefer 2021a applies it; docs/protocols.md, section 2)."""
 
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 from jaxtyping import Float
@@ -10,6 +11,7 @@ from benchmark.settings.declared import configurable
 from benchmark.targets import Target
 from benchmark.types import Batch
 from methods.edges.base import LayerVisitor, LayerwiseScore, visit_attention_and_gradient
+from methods.shared.properties import MOVES_BIAS
 
 
 @configurable
@@ -29,6 +31,10 @@ class GradCam(LayerwiseScore):
 
     mean_over: Literal["matrix", "read_row"] = "matrix"
     version: ClassVar[int] = 1
+    properties: ClassVar[Mapping[str, str]] = {
+        **MOVES_BIAS,
+        "sign": "the gradient of a head is one number, so that all words at which it looks alike score alike",
+    }
     class_specific: ClassVar[bool] = True
 
     def visit(self, model: Classifier, batch: Batch, target: Target, visit: LayerVisitor) -> None:

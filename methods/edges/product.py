@@ -1,6 +1,6 @@
 """Products of attention, its gradient and its relevance (docs/protocols.md, sections 2 and 5)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar, Literal
 
 from torch import Tensor
@@ -23,6 +23,7 @@ from methods.edges.base import (
 )
 from methods.propagation.relevance import relevances, visit_relevances
 from methods.propagation.rule_sets import RuleName, Rules, RuleSet, rule_set
+from methods.shared.properties import MOVES_BIAS, SIGNS_OF_WEIGHTS
 
 Factor = Literal["attention", "gradient", "relevance"]
 
@@ -97,6 +98,16 @@ class FactorProduct(LayerwiseScore):
     def class_specific(self) -> bool:
         """Attention alone knows no class."""
         return self.factors != ("attention",)
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """What its factors bring with them."""
+        found = dict(MOVES_BIAS) if self.class_specific else {}
+        if "relevance" in self.factors:
+            found |= SIGNS_OF_WEIGHTS
+        if "attention" not in self.factors and "relevance" not in self.factors:
+            found["read"] = "the gradient of an edge says what attention would do there, not what it does"
+        return found
 
     def visit(self, model: Classifier, batch: Batch, target: Target, visit: LayerVisitor) -> None:
         """Products of the L layers, from the passes that the factors need."""

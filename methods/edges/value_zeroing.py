@@ -1,5 +1,6 @@
 """Value zeroing: how far an output moves without the value of a token (Mohebbi 2023; docs/protocols.md, section 2)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,6 +13,7 @@ from benchmark.models import Classifier, run_block
 from benchmark.types import Batch
 from methods.edges.base import Edges, normalize_rows
 from methods.propagation.block_parts import refuse_cross_attention
+from methods.shared.properties import MOVES_BIAS
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,7 @@ class ValueZeroing:
     """
 
     version: ClassVar[int] = 1
+    properties: ClassVar[Mapping[str, str]] = MOVES_BIAS
     class_specific: ClassVar[bool] = False
 
     def __call__(self, model: Classifier, batch: Batch, target: Int[Tensor, "B"]) -> Edges:

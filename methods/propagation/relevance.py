@@ -15,6 +15,7 @@ from torch import Tensor
 
 from benchmark.models import Classifier, Trace
 from benchmark.models.attention_interface import AttentionEdit, hold_constant
+from benchmark.models.ledger import kept_ledger
 from benchmark.models.precision import Precision, batch_for, precise
 from benchmark.models.read_rows import everywhere
 from benchmark.models.recomputing import Recorded, Visitor, is_long, visit_gradients
@@ -217,15 +218,18 @@ def relevance_pass(
         NotApplicable: the model uses an operation that has no rule.
     """
     phases = two_phases() if gradient else nullcontext(Phase())
+    whole: tuple[Recorded, ...] = ("hidden",) if kept_ledger() is not None and record != "hidden" else ()
     with phases as phase, keeping(model.magnitudes), propagating(model.model, _mode(rules)):
-        trace = model.run(batch, record=(record,), grad=True, rows="read", edits=_edits(rules))
+        trace = model.run(batch, record=(record, *whole), grad=True, rows="read", edits=_edits(rules))
     recorded = _recorded(trace, record)
     phase.gradient = gradient
     gradients = (
         model.gradients(trace.logits, recorded, weights=target.seed(trace.logits), again=True) if gradient else ()
     )
     phase.gradient = False
-    relevance = model.gradients(trace.logits, recorded, weights=_seed(rules, target, trace.logits.detach()))
+    asked = (*recorded, *trace.hidden) if whole else recorded  # a ledger needs what goes all the way down
+    relevance = model.gradients(trace.logits, asked, weights=_seed(rules, target, trace.logits.detach()))
+    relevance = relevance[: len(recorded)]
     if isinstance(rules, Conservative):
         relevance = tuple(slope * tensor.detach() for slope, tensor in zip(relevance, recorded, strict=True))
     return RelevancePart(model, batch, trace, relevance, gradients)

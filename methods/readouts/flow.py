@@ -1,6 +1,6 @@
 """Attention flow from the read token to each token of the input (Abnar & Zuidema 2020; docs/protocols.md, section 3)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -14,6 +14,7 @@ from torch import Tensor
 from benchmark.errors import UserError
 from benchmark.settings.declared import Count, configurable
 from methods.readouts.base import LayerwiseReadout
+from methods.shared.properties import FOLLOWS_PLACES
 
 UNIT = 1 << 30
 """Integers that stand for a capacity of 1; what leaves the source sums to 1, which a 32-bit integer holds."""
@@ -45,6 +46,7 @@ class Flow(LayerwiseReadout):
 
     max_tokens: Count = 256
     version: ClassVar[int] = 1
+    properties: ClassVar[Mapping[str, str]] = FOLLOWS_PLACES
 
     def reduce(self, edges: Float[Tensor, "B H T T"], read: Float[Tensor, "B T"]) -> Float[Tensor, "B T T"]:
         """The layer's capacities, but for the identity and the normalisation."""

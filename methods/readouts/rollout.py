@@ -1,6 +1,6 @@
 """Rollout of edge scores through the layers (Abnar & Zuidema 2020; docs/protocols.md, section 3)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
 
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor
 from benchmark.settings.declared import configurable
 from methods.edges.base import normalize_rows
 from methods.readouts.base import LayerwiseReadout, layer_index
+from methods.shared.properties import FOLLOWS_PLACES
 
 
 @configurable
@@ -33,6 +34,7 @@ class Rollout(LayerwiseReadout):
     normalize: Literal["row", "none"] = "row"
     residual: bool = True
     version: ClassVar[int] = 1
+    properties: ClassVar[Mapping[str, str]] = FOLLOWS_PLACES
 
     def check_layers(self, n_layers: int) -> None:
         """UserError where the model has no such layer."""

@@ -1,6 +1,7 @@
 """Games of units: what Shapley values and local surrogates ask of a model."""
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import frexp, inf
 from typing import Any, ClassVar
@@ -78,6 +79,9 @@ class UnitExplainer(Method):
     output: Output = "probability"
     seed: Natural = 0
     version: ClassVar[int] = 2
+    properties: ClassVar[Mapping[str, str]] = {
+        "read": "where the last word of a decoder's input is removed, too, the answer is read from another token"
+    }
     class_specific: ClassVar[bool] = True
 
     def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
