@@ -22,6 +22,7 @@ _READERS = ("benchmark.settings.sources",)
 _MAKERS = (
     "hydra._internal.utils",
     "benchmark.engines.worker",
+    "benchmark.checking.elsewhere",
     "benchmark.models.written.mechanisms",
     "ray.cloudpickle.cloudpickle",
 )

@@ -64,7 +64,11 @@ class Captum(UnitExplainer):
     baseline: Baseline = "zero"
     output: Output = "logit"
     version: ClassVar[int] = 2
-    properties: ClassVar[Mapping[str, str]] = {**UnitExplainer.properties, **MULTIPLIES_EMBEDDINGS}
+    properties: ClassVar[Mapping[str, str]] = {
+        **UnitExplainer.properties,
+        **MULTIPLIES_EMBEDDINGS,
+        "deterministic: another seed": "some algorithms draw nothing",
+    }
 
     def __post_init__(self) -> None:
         needs("captum", "captum")

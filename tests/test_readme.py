@@ -5,9 +5,10 @@ import re
 import torch
 import yaml
 
+from benchmark.checking import small_models
 from benchmark.settings.configuration import compose
 from benchmark.settings.making import make
-from tests import pages, tiny_models
+from tests import pages
 from tests.conftest import REPOSITORY
 
 
@@ -19,8 +20,8 @@ def test_the_method_of_the_readme(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     config = compose("config", ["methods=[embedding_norm,random]"], str(tmp_path / "myconf"))
     method = make(config.methods.embedding_norm)
-    model = tiny_models.load("bert", tmp_path, dtype="float32")
-    batch = model.encode(tiny_models.inputs("bert"))
+    model = small_models.load("bert", tmp_path, dtype="float32")
+    batch = model.encode(small_models.inputs("bert"))
     found = method(model, batch, torch.tensor([0, 1, 2]))
     embedding = model.model.get_input_embeddings()
     expected = embedding(batch.tensors["input_ids"]).norm(dim=-1) * batch.attention_mask
@@ -35,11 +36,12 @@ def test_the_readme_can_be_read_at_once():
 
 def test_the_pages_count_methods_and_cells():
     from benchmark.results.control_names import CONTROLS
-    from tests.methods.test_contract import CANNOT, METHODS
+    from tests.checking.cheap import METHODS
+    from tests.methods.test_contract import CANNOT
 
     text = "".join((REPOSITORY / name).read_text(encoding="utf-8") for name in ("README.md", "docs/models.md"))
     counts = f"({len(METHODS) - len(CONTROLS)} methods and {len(CONTROLS)} controls)"
-    cells = f"{len(CANNOT)} of {len(METHODS) * len(tiny_models.FAMILIES)} cells"
+    cells = f"{len(CANNOT)} of {len(METHODS) * len(small_models.FAMILIES)} cells"
     assert [shown for shown in (counts, cells) if shown not in text] == [], "the pages count otherwise"
 
 

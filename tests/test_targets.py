@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import benchmark
+from benchmark.checking import small_models
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations.aopc import Aopc
 from benchmark.evaluations.completeness import Completeness
@@ -19,7 +20,7 @@ from benchmark.run.stages import Explaining, heads_from
 from benchmark.targets import ClassTarget, Contrast, LogProbability, joined, runner_up, target_from, target_of
 from benchmark.types import Attribution, PlainMethod
 from benchmark.units import pool
-from tests import tiny_models, tiny_task
+from tests import tiny_task
 
 CLASSES, AGAINST = torch.tensor([0, 1, 2]), torch.tensor([1, 2, 0])
 TARGETS = {"class": ClassTarget(CLASSES), "contrast": Contrast(CLASSES, AGAINST)}
@@ -34,12 +35,12 @@ def contrasted(logits):
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    return tiny_models.load("bert", tmp_path_factory.mktemp("models"))
+    return small_models.load("bert", tmp_path_factory.mktemp("models"))
 
 
 @pytest.fixture(scope="module")
 def batch(model):
-    return model.encode(tiny_models.inputs("bert", (7, 5, 9)))
+    return model.encode(small_models.inputs("bert", (7, 5, 9)))
 
 
 @pytest.mark.parametrize("target", EVERY.values(), ids=EVERY)

@@ -37,7 +37,6 @@ def causes(subject: Subject) -> list[Finding]:
         if not pairs:
             continue
         counts = torch.tensor([outcome(*pair)[1:] for pair in pairs]).sum(0).int().tolist()
-        most = _FIGURES[counts.index(max(counts))]
         told = ", ".join(f"{what} in {count}" for what, count in zip(_FIGURES, counts, strict=True) if count)
-        found.append(Finding(f"{most}: {told} of {len(pairs)} inputs ({test.parts_called}); {known.what}", where=name))
+        found.append(Finding(f"{told} of {len(pairs)} inputs ({test.parts_called}): {known.what}", where=name))
     return found

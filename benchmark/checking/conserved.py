@@ -11,7 +11,7 @@ from benchmark.errors import NotApplicable
 from benchmark.models.classifier import Classifier
 from benchmark.models.ledger import Entry, Ledger, keeping_ledger
 
-TOLERANCE = 1e-4
+TOLERANCE = 1e-3
 """Of the magnitude of what reaches an operation; stabilisers take less."""
 
 
@@ -60,7 +60,7 @@ def _told(entry: Entry, tolerance: float) -> str:
     if abs(reaches) > 1e-3 * float(entry.size[row]):
         reaches, out = 1.0, out / reaches
     block = next((part for part in entry.module.split(".") if part.isdigit()), None)
-    place = "" if block is None else f" of block {block}"
+    place = f" of block {block}" if block is not None and "fork" in entry.operation else ""
     return (
         f"{entry.operation}{place}: {reaches:.4f} reaches it, {out:.4f} leaves it "
         f"(examples {int(wrong.sum())} of {len(wrong)})"

@@ -6,16 +6,38 @@ from typing import Any
 from benchmark.checking.elsewhere import asked_elsewhere
 from benchmark.checking.report import Finding
 from benchmark.checking.subject import Subject, difference, gap_of
+from benchmark.models.classifier import Classifier
 from benchmark.types import Attribution
 
+ELSEWHERE, SEED = "a new process", "another seed"
 
-def deterministic(subject: Subject) -> Finding:
+
+def deterministic(subject: Subject) -> list[Finding]:
     """The same inputs are explained twice, with another batch between, on one model; and once more in a new process.
 
-    torch's random state is another one at the second call: what is drawn comes from a generator with a seed. A method with a `seed` gives other scores with another one.
+    torch's random state is another one at the second call, since what is drawn comes from a generator with a seed. A method
+    with a setting `seed` gives other scores with another one.
     """
     place, model = subject.place, subject.place.copy()
     first = subject.explain(place.batch, place.target, model)
+    found = [_again(subject, model, first)]
+    answer = asked_elsewhere(subject)
+    if isinstance(answer, str):
+        found.append(Finding(f"not asked: {answer}", where=ELSEWHERE))
+    else:
+        worst = max(gap_of(answer[name], getattr(first, name)) for name in answer)
+        words = "gives other scores" if worst else "gives the same bytes"
+        found.append(Finding(words, worst, 0.0, ELSEWHERE))
+    seeded = _with_another_seed(subject, first)
+    if seeded is not None:
+        words = "gives other scores" if seeded else "gives the same scores: the setting `seed` is not used"
+        found.append(Finding(words, where=SEED, ok=seeded))
+    return found
+
+
+def _again(subject: Subject, model: Classifier, first: Attribution) -> Finding:
+    """Two more calls on a model that has been asked once."""
+    place = subject.place
     again = subject.explain(place.batch, place.target, model, seed=1)
     if (gap := difference(again, first))[0]:
         said = "the second call on the same inputs gives other scores"
@@ -26,26 +48,11 @@ def deterministic(subject: Subject) -> Finding:
     third = subject.explain(place.batch, place.target, model)
     if (gap := difference(third, first))[0]:
         return _differs("after another batch, a call on the same inputs gives other scores than before", *gap)
-    said = ["two calls, and one after another batch, give the same bytes"]
-    answer = asked_elsewhere(subject)
-    if isinstance(answer, str):
-        said.append(f"not asked in a new process: {answer}")
-    else:
-        worst = max(gap_of(answer[name], getattr(first, name)) for name in answer)
-        if worst:
-            return _differs("a new process gives other scores", worst, "")
-        said.append("a new process gives them too")
-    seeded = _with_another_seed(subject, first)
-    if seeded is False:
-        return Finding("another seed gives the same scores: the setting `seed` is not used", ok=False)
-    if seeded:
-        said.append("another seed gives others")
-    return Finding("; ".join(said), gap=0.0, tolerance=0.0)
+    return Finding("two calls, and one after another batch, give the same bytes", 0.0, 0.0)
 
 
 def _differs(what: str, gap: float, field: str) -> Finding:
-    of = f" {field} differ" if field else " they differ"
-    return Finding(f"{what}:{of} by {gap:.2g} of the largest", gap=gap, tolerance=0.0)
+    return Finding(f"{what}: {field} differ by {gap:.2g} of the largest", gap=gap, tolerance=0.0)
 
 
 def _with_another_seed(subject: Subject, first: Attribution) -> bool | None:

@@ -48,7 +48,7 @@ def direction(subject: Subject) -> Finding:
         query = int(read[row])
         there, back = float(edges[row, query, key]), float(edges[row, key, query])
         if not there > back:
-            words = f"the edge from query {query} to key {key}, which carries the answer, scores {there:.2g}, and the edge back {back:.2g}"
+            words = f"the edge from query {query} to key {key} decides and scores {there:.2g}, the edge back {back:.2g}"
             return Finding(f"{words}: queries and keys are exchanged", where=f"example {row + 1}", ok=False)
     place = subject.place
     own = subject.edges(place.batch, place.target)
@@ -58,8 +58,10 @@ def direction(subject: Subject) -> Finding:
         rows, columns = scores.sum(-1), scores.sum(-2)
         if _equal(columns) and not _equal(rows):
             low, high = float(rows.min()), float(rows.max())
-            words = f"rows sum to {low:.2g} to {high:.2g}, and columns to 1: the scores are normalised over queries, not over keys"
-            return Finding(words, where=f"example {row + 1}", ok=False)
+            words = f"rows sum to {low:.2g} to {high:.2g}, and columns to 1"
+            return Finding(
+                f"{words}: they are normalised over queries, not over keys", where=f"example {row + 1}", ok=False
+            )
     said = (
         "rows sum to 1"
         if _equal(own[0].sum(-1)[..., : int(place.batch.attention_mask[0].sum())])

@@ -21,6 +21,10 @@ from torch import Tensor
 from benchmark.checking.subject import FIELDS, Place, Subject
 from benchmark.models.precision import Magnitudes, Twin
 from benchmark.types import Batch
+from benchmark.working_folder import importable_from, own_classes_importable
+
+_FOLDER = "ATTENTION_BENCHMARK_CLASSES"
+"""Where the process is told in which folder a configuration may name classes."""
 
 Answer = dict[str, Tensor] | str
 """Scores by field, or why there are none."""
@@ -51,9 +55,13 @@ def asked_elsewhere(subject: Subject) -> Answer:
 @cache
 def _server() -> subprocess.Popen[bytes]:
     """The process that answers; it ends with this one."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        _FOLDER: importable_from() or "",
+    }
     server = subprocess.Popen(
-        [sys.executable, "-m", "benchmark.checking.elsewhere"],
+        [sys.executable, "-c", f"from {__name__} import serve; serve()"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=environment,
@@ -96,6 +104,8 @@ def _answer(told: bytes) -> Answer:
 
 def serve() -> None:
     """Answer what comes in, each in a process of its own where there are forks."""
+    if os.environ.get(_FOLDER):
+        own_classes_importable(os.environ[_FOLDER])
     import_module("methods.attention_explainer")  # what most methods need, before the first question
 
     torch.set_num_threads(1)
@@ -115,7 +125,3 @@ def serve() -> None:
             os._exit(0)
         if os.waitpid(child, 0)[1] != 0:
             _send(answers, pickle.dumps("the process ended without an answer"))
-
-
-if __name__ == "__main__":
-    serve()

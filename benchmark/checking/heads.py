@@ -33,7 +33,7 @@ def heads(subject: Subject) -> Finding:
     where = f"layer {LAYER}, head {HEAD}"
     if gap <= limit:
         return Finding("where it moves nothing, how it attends changes no score of a token", gap, limit, where)
-    words = f"head {HEAD} of layer {LAYER} does nothing, and how it attends changes the scores of tokens by {gap:.2g} of the largest"
+    words = f"head {HEAD} of layer {LAYER} does nothing, and how it attends changes scores by {gap:.2g} of the largest"
     return Finding(words, gap, limit, where)
 
 

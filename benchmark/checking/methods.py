@@ -24,7 +24,7 @@ from benchmark.checking.read_row import read_row
 from benchmark.checking.replica import replica
 from benchmark.checking.report import Finding, Outcome, Report, about
 from benchmark.checking.sign import sign
-from benchmark.checking.subject import MethodRaised, Place, Subject, WrongForm, kind_of
+from benchmark.checking.subject import MethodRaised, Subject, WrongForm, kind_of
 from benchmark.checking.sums import sums
 from benchmark.checking.target_class import target_class
 from benchmark.checking.untouched import untouched
@@ -118,12 +118,12 @@ def _outcomes(subject: Subject, asked: Mapping[str, Check]) -> list[Outcome]:
             reason = f"{broken} did not pass, without which nothing else can be asked"
             found.append(Outcome(name, subject.place.name, "not tested", reason))
             continue
-        found += asked_of(subject.place, name, partial(ask, subject), subject.method.properties)
+        found += outcome_of(subject.place.name, name, partial(ask, subject), subject.method.properties)
     return found
 
 
-def asked_of(
-    place: Place, name: str, ask: Callable[[], Finding | list[Finding]], properties: Mapping[str, str]
+def outcome_of(
+    model: str, name: str, ask: Callable[[], Finding | list[Finding]], properties: Mapping[str, str]
 ) -> list[Outcome]:
     """What one check finds, timed; a failure that is declared is a property."""
     start = time.perf_counter()
@@ -131,8 +131,8 @@ def asked_of(
     def outcome(status: Any, words: str, finding: Finding | None = None) -> Outcome:
         seconds = time.perf_counter() - start
         if finding is None:
-            return Outcome(name, place.name, status, words, seconds=seconds)
-        return Outcome(name, place.name, status, words, finding.gap, finding.tolerance, finding.where, seconds)
+            return Outcome(name, model, status, words, seconds=seconds)
+        return Outcome(name, model, status, words, finding.gap, finding.tolerance, finding.where, seconds)
 
     try:
         findings = ask()

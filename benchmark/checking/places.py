@@ -27,13 +27,15 @@ def of(model: Any) -> Iterator[Place]:
     """The places that a setting names.
 
     Args:
-        model: None for the small BERT; a name, several, or a classifier.
+        model: None for the small BERT; a name, several, a classifier, or a place itself.
 
     Raises:
         UserError: there is no small model of that name, or it is no model.
     """
     if model is None or isinstance(model, str):
         yield from _small([model or NAMES[0]])
+    elif isinstance(model, Place):
+        yield model
     elif isinstance(model, Classifier):
         yield given(model)
     elif isinstance(model, Sequence) and all(isinstance(name, str) for name in model):

@@ -29,8 +29,8 @@ WORDS = ("red", "ink", "oak", "sun", "ice", "map")
 def family_like(model: Classifier) -> FamilyName:
     """The family that programs are written into for a method that is checked on this model.
 
-    It reads the same token. Of decoders it is GPT-2: in a Llama the constant of `families` is part of every word's embedding,
-    and a path that begins at an embedding of 0 leaves it.
+    It reads the same token. Of decoders it is GPT-2: in a Llama the constant of `families` is part of every embedding of a
+    word, and a path that begins at an embedding of 0 leaves it.
     """
     if model.tokenizer is None and model.encoder.patch is not None:
         return "vit"

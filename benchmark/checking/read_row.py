@@ -47,12 +47,10 @@ def read_row(subject: Subject) -> Finding:
     if named and wrong:
         token = int((batch.units[0] == named[0]).nonzero()[0, 0])
         return Finding(f"the scores are those of row {token}; the model reads row {read[0]}", where=where, ok=False)
-    words = f"'{highest[(wrong or missed)[0]]}', which cannot change the answer, scores as high as '{LOOKS[READ]}', which does"
-    return Finding(
-        words if wrong else "words that cannot change the answer score as high as the one that does",
-        where=where,
-        ok=False,
-    )
+    words = "words that cannot change the answer score as high as the one that does"
+    if wrong:
+        words = f"'{highest[wrong[0]]}', which cannot change the answer, scores as high as '{LOOKS[READ]}', which does"
+    return Finding(words, where=where, ok=False)
 
 
 def _ahead(scores: NDArray[np.float64], word: str, row: int) -> bool:

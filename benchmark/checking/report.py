@@ -69,7 +69,8 @@ class Outcome:
     def __str__(self) -> str:
         """One line: what was checked, on which model, how it ended and why."""
         place = f"{self.where}: " if self.where else ""
-        return f"{self.check} ({self.model}): {self.status.upper() if self.status == 'fail' else self.status}: {place}{self.words}"
+        status = "FAIL" if self.status == "fail" else self.status
+        return f"{self.check} ({self.model}): {status}: {place}{self.words}"
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Small models of every supported family with random weights, and inputs for them, made without any file."""
 
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import transformers
 from torch import Tensor, nn
 
 from benchmark.checking.subject import Place
+from benchmark.models.checkpoints import quiet_transformers
 from benchmark.models.classifier import Classifier
 from benchmark.models.loading import load_model
 from benchmark.types import Batch
@@ -146,5 +148,6 @@ def _corrupted(batch: Batch) -> dict[str, Tensor]:
 
 def place(family: str) -> Place:
     """A small model with three inputs."""
-    model = load_model(random_model(family), dtype="float64", device="cpu")
+    with tempfile.TemporaryDirectory() as folder, quiet_transformers():
+        model = load(family, Path(folder))
     return Place(f"small {family}", model, tuple(inputs(family, LENGTHS)), encoded, family)

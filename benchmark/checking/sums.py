@@ -9,7 +9,6 @@ from benchmark.checking.report import Finding
 from benchmark.checking.subject import Subject
 from benchmark.errors import NotApplicable
 
-
 _FINER = 16
 _STEPS = ("steps", "n_steps", "samples", "n_samples")
 

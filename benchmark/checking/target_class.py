@@ -17,12 +17,12 @@ def target_class(subject: Subject) -> Finding:
     if count < 2:
         raise NotApplicable("the model has a single class")
     own = subject.explain(place.batch, ClassTarget(torch.zeros_like(place.target.classes)))
-    gaps, empty = [], _empty(own)
+    gap, empty = 0.0, _empty(own)
     for other in range(1, min(count, 3)):
         told = subject.explain(place.batch, ClassTarget(torch.full_like(place.target.classes, other)))
-        gaps.append(difference(told, own)[0])
-        empty &= _empty(told)
-    gap = max(gaps)
+        gap, empty = max(gap, difference(told, own)[0]), empty & _empty(told)
+        if gap > _SAME:
+            break
     if not subject.knows_class:
         if gap > _SAME:
             words = (

@@ -18,6 +18,7 @@ usage: {_PROGRAM} COMMAND ...
   run      one comparison: explain, test, report           {_PROGRAM} run --help
   plan     what a comparison would take, before it runs    {_PROGRAM} plan --help
   train    fine-tune a base model for a task               {_PROGRAM} train --help
+  check    is an explainer, or a model, what it should be?  {_PROGRAM} check --help
   report   leaderboard and figures of finished run folders {_PROGRAM} report --help
   list     methods, tests, analyses, tasks, models and experiments, a line each
   show     NAME: what one of them is, its settings with their defaults, its source and cost
@@ -77,6 +78,14 @@ def train(words: Sequence[str], program: str) -> None:
         running.start(running.fine_tune, running.training_looked_at, words)
 
 
+def check(words: Sequence[str], program: str) -> None:
+    """Check an explainer, or a model."""
+    if not _answered(words, "check", program):
+        from benchmark.commands import checking
+
+        checking.check(words)
+
+
 def report(words: Sequence[str], program: str) -> None:
     """Write the report of finished run folders."""
     from benchmark.exits import on_termination
@@ -106,6 +115,7 @@ _COMMANDS: dict[str, Callable[[Sequence[str], str], None]] = {
     "run": compare,
     "plan": plan,
     "train": train,
+    "check": check,
     "report": report,
     "list": list_all,
     "show": show,

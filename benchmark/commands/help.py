@@ -82,10 +82,37 @@ Examples
   {program} methods=[rollout,transformer_attribution] evaluations=[perturbation] limit=50\
 """
 
+_CHECK = """\
+Is an explainer what it says that it is? Form, determinism, padding, class, sign, conservation of relevance and more, each a
+line with what was seen (docs/check.md); or a model: is it read right?
+
+usage: {program} METHOD [METHOD.SETTING=VALUE ...] [model=NAMES]
+       {program} model=NAMES
+       {program} ... model=hf model.path=DIRECTORY_OR_HUB_ID
+
+  METHOD               a name of `attention-benchmark list methods`, of --config-dir, or the dotted path of a class or a
+                       function of your own, such as mine.heat.Heat
+  model=bert,gpt2,...  small models with random weights, of every family that the benchmark knows; bert where none is named
+  only=form,order,...  some of the checks
+  golden=FILE.npz      arrays that the scores have to equal; write_golden=FILE.npz writes them
+  out=check            folder of check.json and check.md
+
+Flags
+  --config-dir DIR     a folder with YAMLs of your own, such as DIR/methods/NAME.yaml
+
+Status: 0 no check fails; 1 one does, and the first that does stands in the first line; 2 a mistake in the command.
+
+Examples
+  {program} rollout
+  {program} attattr attattr.edges.steps=50 model=bert,gpt2,vit
+  {program} model=llama\
+"""
+
 _PAGES: Mapping[str, tuple[str, Sequence[str]]] = {
     "config": (_COMPARE, ("task", "model", "methods", "evaluations", "analyses", "tracking", "engine", "experiment")),
     "train": (_TRAIN, ("task",)),
     "plan": (_PLAN, ()),
+    "check": (_CHECK, ()),
 }
 _KEYED = ("methods", "evaluations", "analyses")
 
@@ -101,7 +128,7 @@ def help_of(page: str, program: str) -> str:
     """A whole page: usage, then the names in each group and the settings with their defaults.
 
     Args:
-        page: `config` (a comparison) or `train`, after the YAML with the settings, or `plan`, which has none of its own.
+        page: `config` (a comparison) or `train`, after the YAML with the settings; or `plan` or `check`, which have no YAML.
         program: as it is typed.
     """
     text, groups = _PAGES[page]

@@ -68,10 +68,14 @@ class Ledger:
 
     Attributes:
         count: B, how many examples a pass has.
+        lenient: whether an operation without a rule is run as it is, and named in `missing`.
         entries: one for each operation.
+        missing: names of operations without a rule.
     """
 
     count: int
+    lenient: bool = False
+    missing: list[str] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
     _running: list[str] = field(default_factory=lambda: [""])
 
@@ -105,6 +109,7 @@ class Ledger:
         of_bias: Callable[[Tensor], Tensor] | None = None,
         by_value: bool = False,
         counts: Callable[[], bool] = lambda: True,
+        path: str | None = None,
     ) -> Any:
         """Run an operation on copies of its active operands, each of which tells what this operation alone gives it.
 
@@ -118,8 +123,9 @@ class Ledger:
             of_bias: relevance of the bias [.] from that of the result, where it takes a share.
             by_value: whether relevance is a tensor times its gradient, and not the gradient itself.
             counts: whether the backward pass that is running is that of relevance.
+            path: of the module; None for the one that is known to run (`watching`).
         """
-        entry = Entry(self._running[-1], operation, self.count, exempt)
+        entry = Entry(self._running[-1] if path is None else path, operation, self.count, exempt)
         self.entries.append(entry)
 
         def relevance(of: Tensor, slope: Tensor) -> Tensor:
@@ -171,9 +177,9 @@ _LEDGER: ContextVar[Ledger | None] = ContextVar("ledger", default=None)
 
 
 @contextmanager
-def keeping_ledger(count: int) -> Iterator[Ledger]:
-    """Passes of so many examples under relevance rules that run in this block are noted."""
-    ledger = Ledger(count)
+def keeping_ledger(count: int, *, lenient: bool = False) -> Iterator[Ledger]:
+    """Passes of so many examples under relevance rules that run in this block are noted; see `Ledger`."""
+    ledger = Ledger(count, lenient)
     token = _LEDGER.set(ledger)
     try:
         yield ledger

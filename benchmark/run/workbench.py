@@ -156,13 +156,35 @@ def open_setting(config: DictConfig) -> Setting:
     task: Task = make(config.task, Task)
     check_name("task.name", task.name)
     examples = task.split(config.split)
+    model = open_model(config, task, next(iter(examples), None))
+    data = encode(config, task, model, examples, config.limit)
+    if (facts := data.facts).lost_units:
+        logger.warning(
+            "%d of %d words (%.1f %%) lie beyond the window of %d tokens",
+            facts.lost_units, facts.units, 100 * facts.lost_units / facts.units, model.window,
+        )  # fmt: skip
+    say_how_texts_are_read(model.encoder, data.batches, compared=True)
+    return Setting(config, task, model, data)
+
+
+def open_model(config: DictConfig, task: Task, example: Example | None) -> Classifier:
+    """Load the model of a configuration; what is trained on first use is trained on the task.
+
+    Args:
+        config: its part `model` is read.
+        task: says what classes are called where the model does not.
+        example: one that the model is asked about, or None.
+
+    Raises:
+        UserError: the task asks for something else than the model answers, or there is no such model.
+    """
     source = make(config.model)
     if source.threads is not None:
         torch.set_num_threads(source.threads)
     labels = getattr(source, "labels", None)
     head: Head = getattr(source, "head", "own")
     answers: Answers = getattr(source, "answers", "class")
-    check_asked(task, next(iter(examples), None), answers, "the model")  # before anything is trained for it
+    check_asked(task, example, answers, "the model")  # before anything is trained for it
     if labels is None and (head == "zero" or answers == "next_token"):
         labels = task.labels or None
         if answers == "next_token" and len(labels or ()) == 1:
@@ -170,7 +192,7 @@ def open_setting(config: DictConfig) -> Setting:
                 f"the prompts of {task.name} have no foils, among which an answer would be certain: give foils, or "
                 "model.labels=vocabulary, or model.labels=continuation"
             )
-    model = load_model(
+    return load_model(
         _resolved(source, getattr(task, "learned_from", task)),
         dtype=source.dtype,
         device=source.device,
@@ -183,14 +205,6 @@ def open_setting(config: DictConfig) -> Setting:
         gguf_file=getattr(source, "gguf_file", None),
         chat=getattr(source, "chat", False),
     )
-    data = encode(config, task, model, examples, config.limit)
-    if (facts := data.facts).lost_units:
-        logger.warning(
-            "%d of %d words (%.1f %%) lie beyond the window of %d tokens",
-            facts.lost_units, facts.units, 100 * facts.lost_units / facts.units, model.window,
-        )  # fmt: skip
-    say_how_texts_are_read(model.encoder, data.batches, compared=True)
-    return Setting(config, task, model, data)
 
 
 def _class_names(task: Task, model: Classifier) -> tuple[str, ...]:

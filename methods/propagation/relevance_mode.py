@@ -80,7 +80,7 @@ class RelevancePropagation(Propagation):
         return ""
 
     def _of_bias(self, function: Function, args: Args, kwargs: Kwargs) -> Callable[[Tensor], Tensor] | None:
-        """What the rule gives the bias, as if it were the weight of one more input that is 1; None where it takes nothing."""
+        """What the rule gives the bias, as the weight of one more input that is 1; None where it takes nothing."""
         x, weight, bias = linear_operands(function, args, kwargs)
         if bias is None or not getattr(self.rules.linear, "shares_with_bias", True):
             return None

@@ -7,10 +7,10 @@ from omegaconf import OmegaConf
 
 from benchmark import load_model
 from benchmark.analyses.context import Context
+from benchmark.checking import small_models
 from benchmark.run.cell import Cell
 from benchmark.run.data import Data
 from benchmark.run.workbench import Setting
-from tests import tiny_models
 
 
 class NoTask:
@@ -27,7 +27,7 @@ class NoTask:
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory):
-    return tiny_models.save("bert", tmp_path_factory.mktemp("analyses"))
+    return small_models.save("bert", tmp_path_factory.mktemp("analyses"))
 
 
 @pytest.fixture(scope="session")
@@ -38,7 +38,7 @@ def model(folder):
 @pytest.fixture(scope="session")
 def batches(model):
     """Two batches of three and two examples; the last one has no label."""
-    inputs = tiny_models.inputs("bert", (9, 5, 12, 7, 4))
+    inputs = small_models.inputs("bert", (9, 5, 12, 7, 4))
     return [model.encode(inputs[:3], labels=[0, 1, 2]), model.encode(inputs[3:], labels=[1, -1])]
 
 

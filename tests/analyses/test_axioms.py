@@ -11,13 +11,13 @@ import benchmark
 from benchmark.analyses import axiom_gaps as gaps
 from benchmark.analyses.axioms import AXIOMS, INVARIANCE, Axioms
 from benchmark.analyses.twins import INVARIANT, Twins, double_copy, equal_heads
+from benchmark.checking import small_models
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations.completeness import layer_contributions
 from benchmark.models.precision import batch_for
 from benchmark.results.tables import Table
 from benchmark.targets import ClassTarget
 from benchmark.types import Attribution, Method
-from tests import tiny_models
 
 TARGET = torch.tensor([0, 2, 1])
 VALUES = INVARIANCE + "values rescaled"
@@ -64,17 +64,17 @@ def gap_of(table, method, axiom):
     return found.iloc[0]
 
 
-@pytest.fixture(scope="module", params=list(tiny_models.FAMILIES))
+@pytest.fixture(scope="module", params=list(small_models.FAMILIES))
 def loaded(request, tmp_path_factory):
     return load(request.param, tmp_path_factory.mktemp("models"))
 
 
 def load(family, folder):
-    model = tiny_models.load(family, folder, dtype="float32")
-    return model, model.encode(tiny_models.inputs(family))
+    model = small_models.load(family, folder, dtype="float32")
+    return model, model.encode(small_models.inputs(family))
 
 
-TAKEN_APART = pytest.mark.parametrize("loaded", [f for f in tiny_models.FAMILIES if f != "bart"], indirect=True)
+TAKEN_APART = pytest.mark.parametrize("loaded", [f for f in small_models.FAMILIES if f != "bart"], indirect=True)
 
 
 @TAKEN_APART

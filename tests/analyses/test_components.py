@@ -9,10 +9,10 @@ import transformers
 import benchmark
 from benchmark.analyses import components
 from benchmark.analyses.ablation import ABLATIONS, ablated_logits, ablation_plan
+from benchmark.checking import small_models
 from benchmark.errors import NotApplicable, UserError
 from benchmark.models.parts import blocks_parts
 from benchmark.targets import ClassTarget
-from tests import tiny_models
 
 # By family: the layers whose output holds the values (all of it, or the last third), the attention's output layer and
 # the last layer of the feed-forward part.
@@ -68,8 +68,8 @@ class Slow:
 
 @pytest.mark.parametrize("family", list(MODULES))
 def test_ablations_equal_a_loop(family, tmp_path):
-    model = tiny_models.load(family, tmp_path)
-    inputs = tiny_models.inputs(family, (6, 4))
+    model = small_models.load(family, tmp_path)
+    inputs = small_models.inputs(family, (6, 4))
     batch, slow = model.encode(inputs), Slow(family, tmp_path / family)
     plan = ablation_plan(model.n_layers)
     before = {name: tensor.clone() for name, tensor in model.model.state_dict().items()}

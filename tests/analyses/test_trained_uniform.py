@@ -9,6 +9,7 @@ import torch
 import benchmark
 from benchmark.analyses.context import Context
 from benchmark.analyses.debate.trained_uniform import TrainedUniform, predicted
+from benchmark.checking import small_models
 from benchmark.errors import UserError
 from benchmark.models import load_model
 from benchmark.models.attention_interface import Tape, recording
@@ -16,7 +17,7 @@ from benchmark.run.workbench import open_setting
 from benchmark.training.attended import Course, trainable
 from benchmark.training.fixed_attention import FixedAttention
 from benchmark.training.starts import Fresh
-from tests import text_models, tiny_models
+from tests import text_models
 from tests.analyses.test_analyses import config
 from tests.tiny_task import TinyTask
 
@@ -74,13 +75,13 @@ def test_frozen_attention_keeps_its_random_projections(trainer):
 def test_what_cannot_be_fixed_is_a_mistake(trainer, tmp_path):
     with pytest.raises(UserError, match="the model has no layer 5, but 0 to 1"):
         replace(trainer, layers=(5,)).resolve(TASK)
-    gpt2 = tiny_models.load("gpt2", tmp_path)
+    gpt2 = small_models.load("gpt2", tmp_path)
     with pytest.raises(UserError, match="no separate projections to queries and keys"):
         replace(trainer, attention="frozen").constants(gpt2)
     with pytest.raises(UserError, match="heads start as windows in BERT alone"):
         Fresh(local_layers=1)(gpt2)
     with pytest.raises(UserError, match="is an encoder–decoder"):
-        trainable(tiny_models.load("bart", tmp_path))
+        trainable(small_models.load("bart", tmp_path))
 
 
 def test_the_table_has_a_line_for_every_model(place, trainer):

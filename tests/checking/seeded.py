@@ -27,9 +27,9 @@ class BiasForInputsToo:
     """A linear layer's inputs get all of R, as if there were no bias, and the bias its share as well."""
 
     def __call__(self, operation: Any, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-        return Proportional(1e-6).of(
-            lambda x: F.linear(x, weight, bias), lambda x: F.linear(x, weight), x
-        ) + (0 if bias is None else bias)
+        return Proportional(1e-6).of(lambda x: F.linear(x, weight, bias), lambda x: F.linear(x, weight), x) + (
+            0 if bias is None else bias
+        )
 
 
 @dataclass(frozen=True)

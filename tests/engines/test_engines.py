@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 import torch
 
+from benchmark.checking import small_models
 from benchmark.comparison import run_comparison
 from benchmark.engines.base import ShardError
 from benchmark.engines.local import Here
@@ -15,7 +16,6 @@ from benchmark.models.devices import BYTES
 from benchmark.results import store
 from benchmark.run.steps import UnfinishedError
 from benchmark.settings.configuration import compose
-from tests import tiny_models
 from tests.load.jobs import differences
 
 pytestmark = pytest.mark.usefixtures("no_pictures")
@@ -90,10 +90,10 @@ def test_a_method_that_fails_is_given_up_and_the_others_are_reported(place, tmp_
     assert not (table.parent / "analyses").exists()
 
 
-@pytest.mark.parametrize("family", tiny_models.FAMILIES)
+@pytest.mark.parametrize("family", small_models.FAMILIES)
 def test_a_classifier_that_travelled_computes_the_same_bits(family, tmp_path):
-    model = tiny_models.load(family, tmp_path, dtype="float32")
-    batch = model.encode(tiny_models.inputs(family))
+    model = small_models.load(family, tmp_path, dtype="float32")
+    batch = model.encode(small_models.inputs(family))
     model.run(batch)
     there = placed(pickle.loads(pickle.dumps(portable(model), protocol=5)), "cpu")
     assert there.cost.forward_passes == 0

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 import torch
 
+from benchmark.checking import small_models
 from benchmark.engines.base import Series, nothing
 from benchmark.engines.local import Fitted, Here, is_out_of_memory
 from benchmark.errors import UserError
 from methods.edges.attattr import AttAttr
-from tests import tiny_models
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    return tiny_models.load("bert", tmp_path_factory.mktemp("models"), dtype="float32")
+    return small_models.load("bert", tmp_path_factory.mktemp("models"), dtype="float32")
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def roomy(model):
 
 
 def test_chunks_are_halved_until_they_fit_and_it_is_said_once(roomy, caplog):
-    method, batches = AttAttr(steps=4), [roomy.encode(tiny_models.inputs("bert"))] * 3
+    method, batches = AttAttr(steps=4), [roomy.encode(small_models.inputs("bert"))] * 3
     whole = Needs(method, 1024)(roomy, batches[0])
     plain = replace(roomy.cost)
     with caplog.at_level(logging.WARNING):
@@ -59,7 +59,7 @@ def test_chunks_are_halved_until_they_fit_and_it_is_said_once(roomy, caplog):
 
 
 def test_one_example_that_does_not_fit_is_one_line(roomy):
-    batch = roomy.encode(tiny_models.inputs("bert"))
+    batch = roomy.encode(small_models.inputs("bert"))
     with pytest.raises(UserError, match=r"out of memory, with one example of \d+ tokens at a time .*model\.window"):
         Fitted(Needs(AttAttr(steps=1), 0), roomy)(batch)
 
@@ -75,8 +75,8 @@ def scores_in_little_memory(folder, room, answer):
     """In a process of its own, which may take `room` bytes more than it has."""
     torch.set_num_threads(1)
     torch.backends.mkldnn.enabled = False  # once it was refused memory for its code, it fails however much there is
-    model = tiny_models.load("bert", folder, dtype="float32")
-    batch = model.encode(tiny_models.inputs("bert", (20,) * 1000))
+    model = small_models.load("bert", folder, dtype="float32")
+    batch = model.encode(small_models.inputs("bert", (20,) * 1000))
     work = Fitted(sums, replace(model, max_tokens=1 << 20, memory_budget=1 << 28))
     work(batch.select(range(10)))
     held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
@@ -109,7 +109,7 @@ def test_other_errors_pass(roomy):
         raise RuntimeError("shapes do not match")
 
     with pytest.raises(RuntimeError, match="shapes do not match"):
-        Fitted(bug, roomy)(roomy.encode(tiny_models.inputs("bert")))
+        Fitted(bug, roomy)(roomy.encode(small_models.inputs("bert")))
 
 
 def test_every_library_that_refuses_memory_is_understood():

@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 import torch
 
+from benchmark.checking import small_models
 from benchmark.run.arrays import without_padding
 from benchmark.types import Attribution
 from methods.attention_explainer import AttentionExplainer
 from methods.edges.product import FactorProduct
 from methods.readouts.column_sum import ColumnSum
-from tests import tiny_models
 
 FAMILIES = ("bert", "gpt2", "vit")
 
 
 def load(family, folder):
-    model = tiny_models.load(family, folder)
-    batch = model.encode(tiny_models.inputs(family), labels=[0, 2, -1])
+    model = small_models.load(family, folder)
+    batch = model.encode(small_models.inputs(family), labels=[0, 2, -1])
     rationale = tuple(np.arange(int(n)) % 3 == 0 if b != 1 else None for b, n in enumerate(batch.n_units))
     return model, replace(batch, rationale=rationale)
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from benchmark.checking import small_models
 from benchmark.errors import NotApplicable
 from benchmark.evaluations.circuit import SIZES, Circuit, trapezoid_weights
 from benchmark.results.record import Figure
 from benchmark.targets import Contrast
 from benchmark.types import Attribution
-from tests import tiny_models
 from tests.models.test_components import golden, with_counterparts
 
 
@@ -72,7 +72,7 @@ def test_weights_are_those_of_trapezoids():
 
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory):
-    model = tiny_models.load("bert", tmp_path_factory.mktemp("circuit"))
+    model = small_models.load("bert", tmp_path_factory.mktemp("circuit"))
     return model, with_counterparts(model, "bert")
 
 

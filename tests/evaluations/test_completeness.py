@@ -6,22 +6,22 @@ import pytest
 import torch
 
 from benchmark import build
+from benchmark.checking import small_models
 from benchmark.errors import NotApplicable
 from benchmark.evaluations.completeness import layer_contributions
 from benchmark.models import PruneHeads
 from benchmark.targets import ClassTarget
 from benchmark.types import Attribution
-from tests import tiny_models
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    return tiny_models.load("bert", tmp_path_factory.mktemp("models"))
+    return small_models.load("bert", tmp_path_factory.mktemp("models"))
 
 
 @pytest.fixture(scope="module")
 def batch(model):
-    return model.encode(tiny_models.inputs("bert"))
+    return model.encode(small_models.inputs("bert"))
 
 
 TARGET = torch.tensor([0, 1, 2])

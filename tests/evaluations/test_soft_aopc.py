@@ -115,10 +115,10 @@ def test_scores_that_are_no_numbers_order_nothing(tiny, batch):
 
 def test_two_streams_are_refused(tmp_path):
     from benchmark import load_model
-    from tests import tiny_models
+    from benchmark.checking import small_models
 
-    model = load_model(tiny_models.save("bart", tmp_path), dtype="float32", device="cpu")
-    batch = model.encode(tiny_models.inputs("bart", (5, 4)))
+    model = load_model(small_models.save("bart", tmp_path), dtype="float32", device="cpu")
+    batch = model.encode(small_models.inputs("bart", (5, 4)))
     with pytest.raises(NotApplicable, match="twice"):
         SoftAopc().rows(model, batch, attribution_of(batch, [range(len(w)) for w in batch.words]))
 
@@ -127,10 +127,10 @@ def test_two_streams_are_refused(tmp_path):
 def test_other_families_start_at_the_input_of_the_first_block(family, tmp_path):
     """With everything kept the probability is the model's own, in families that embed places elsewhere, or as rotations."""
     from benchmark import load_model
-    from tests import tiny_models
+    from benchmark.checking import small_models
 
-    model = load_model(tiny_models.save(family, tmp_path), dtype="float32", device="cpu")
-    batch = model.encode(tiny_models.inputs(family, (6, 4)))
+    model = load_model(small_models.save(family, tmp_path), dtype="float32", device="cpu")
+    batch = model.encode(small_models.inputs(family, (6, 4)))
     hidden = model.run(batch, record=("hidden",)).hidden[0]
     assert torch.allclose(model.run(batch.tensors, start=(0, hidden)).logits, model.run(batch).logits, atol=1e-5)
     n_units = batch.n_units.tolist()

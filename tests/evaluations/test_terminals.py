@@ -6,13 +6,13 @@ from functools import partial
 import pytest
 import torch
 
+from benchmark.checking import small_models
 from benchmark.errors import NotApplicable
 from benchmark.evaluations.attribution_graph import AttributionGraphs
 from benchmark.evaluations.edges import terminals
 from benchmark.evaluations.kept_edges import KeptEdges
 from benchmark.evaluations.receptive_field import ReceptiveField
 from benchmark.models.blocks import blocks_of
-from tests import tiny_models
 from tests.evaluations.edge_examples import load, scored
 
 
@@ -38,10 +38,10 @@ def tokens_read(model, one):
     return found
 
 
-@pytest.mark.parametrize("family", [name for name in tiny_models.FAMILIES if name != "bart"])
+@pytest.mark.parametrize("family", [name for name in small_models.FAMILIES if name != "bart"])
 def test_there_is_a_terminal_where_one_token_is_read(family, tmp_path):
-    model = tiny_models.load(family, tmp_path)
-    batch = model.encode(tiny_models.inputs(family, (5, 3, 7)))
+    model = small_models.load(family, tmp_path)
+    batch = model.encode(small_models.inputs(family, (5, 3, 7)))
     for b, terminal in enumerate(terminals(model, batch)):
         read = tokens_read(model, batch.select([b]))
         assert read

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import benchmark
+from benchmark.checking import small_models
 from benchmark.errors import UserError
 from benchmark.run.explaining import edge_sums
 from benchmark.targets import ClassTarget
@@ -18,12 +19,11 @@ from methods.readouts.flow import Flow
 from methods.readouts.generic import Generic
 from methods.readouts.read_row import ReadRow
 from methods.readouts.rollout import Rollout
-from tests import tiny_models
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    return tiny_models.load("bert", tmp_path_factory.mktemp("models"))
+    return small_models.load("bert", tmp_path_factory.mktemp("models"))
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def model(tmp_path_factory):
 )
 def test_gradients_at_padding_keys_reach_no_readout(model, readout):
     method = AttentionExplainer(FactorProduct(("gradient",)), readout)
-    inputs = tiny_models.inputs("bert")
+    inputs = small_models.inputs("bert")
     together = method(model, model.encode(inputs), torch.tensor([0, 1, 2]))
     for row, given in enumerate(inputs):
         batch = model.encode([given])
@@ -44,7 +44,7 @@ def test_gradients_at_padding_keys_reach_no_readout(model, readout):
 @pytest.mark.parametrize("how", ["max", "sum", "mean_abs"])
 def test_heads_are_read_out_as_a_loop_says(model, how):
     method = AttentionExplainer(AttAttr(steps=2), ColumnSum(), heads=how)
-    batch = model.encode(tiny_models.inputs("bert"))
+    batch = model.encode(small_models.inputs("bert"))
     target = torch.tensor([0, 1, 2])
     edges, found = method.edge_scores(model, batch, target), method(model, batch, target).heads
     rule = {"max": torch.max, "sum": torch.sum, "mean_abs": lambda cells: cells.abs().mean()}[how]
@@ -60,7 +60,7 @@ def test_edge_scores_of_another_shape_are_refused(model):
         def __call__(self, model, batch, target):
             return tuple(layer.mean(1) for layer in super().__call__(model, batch, target))
 
-    batch = model.encode(tiny_models.inputs("bert"))
+    batch = model.encode(small_models.inputs("bert"))
     with pytest.raises(ValueError, match=r"edge scores are \[B H T T\].*, but a layer's are \(3, 12, 12\)"):
         AttentionExplainer(MeanOverHeads(("attention",)), Rollout())(model, batch, torch.tensor([0, 1, 2]))
 
@@ -77,7 +77,7 @@ def test_attributions_and_edges_from_one_pass_are_those_of_two(model, edges, bud
     model = dataclasses.replace(model, memory_budget=budget)
     method, batch, target = (
         AttentionExplainer(edges, Rollout()),
-        model.encode(tiny_models.inputs("bert")),
+        model.encode(small_models.inputs("bert")),
         torch.arange(3),
     )
     alone, sums = method(model, batch, target), edge_sums(method, model, batch, ClassTarget(target))

@@ -3,19 +3,19 @@
 import pytest
 import torch
 
+from benchmark.checking import small_models
 from benchmark.errors import NotApplicable, UserError
-from tests import tiny_models
 from tests.methods.test_contract import METHODS, assert_equal, build, encode
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    return tiny_models.load("bert", tmp_path_factory.mktemp("models"))
+    return small_models.load("bert", tmp_path_factory.mktemp("models"))
 
 
 @pytest.fixture(scope="module")
 def batch(model):
-    return encode(model, tiny_models.inputs("bert", (4, 3)), ("a", "b"))
+    return encode(model, small_models.inputs("bert", (4, 3)), ("a", "b"))
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -8,13 +8,14 @@ import pandas as pd
 import pytest
 import torch
 
+from benchmark.checking import small_models
 from benchmark.comparison import run_comparison
 from benchmark.errors import UserError
 from benchmark.settings.checking import check
 from benchmark.settings.configuration import compose
 from benchmark.settings.identity import digest_of
 from methods.given_scores import Scores
-from tests import tiny_models, tiny_task
+from tests import tiny_task
 
 TASK = tiny_task.TinyTask()
 
@@ -130,8 +131,8 @@ def test_scores_are_checked_before_anything_is_explained(place, tmp_path, change
 @pytest.mark.parametrize("family", ["bert", "gpt2", "vit"])
 def test_the_contract(family, tmp_path):
     """What `test_contract.py` asks: finite, right shapes, deterministic, invariant to padding, model untouched."""
-    model = tiny_models.load(family, tmp_path / "model", dtype="float32")
-    inputs = tiny_models.inputs(family)
+    model = small_models.load(family, tmp_path / "model", dtype="float32")
+    inputs = small_models.inputs(family)
     batch = replace(model.encode(inputs), uids=("a", "b", "c"))
     rows = [[(-1) ** unit / (unit + 3) for unit in range(n)] for n in batch.n_units.tolist()]
     method = Scores(

@@ -7,18 +7,18 @@ import torch
 from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
 import benchmark
+from benchmark.checking import small_models
 from benchmark.evaluations.maps import pixel_map
 from tasks.digit_scenes import DigitScenes
-from tests import tiny_models
 from tests.methods.test_contract import CANNOT, HEADS_ONLY, METHODS, build, corrupted
 
 SIDE = 12  # of the tiny models' images
 
 
-@pytest.fixture(scope="module", params=tiny_models.IMAGE_FAMILIES)
+@pytest.fixture(scope="module", params=small_models.IMAGE_FAMILIES)
 def scenes(request, tmp_path_factory):
     """A family's name, its model, and three encoded scenes."""
-    folder = tiny_models.save(request.param, tmp_path_factory.mktemp("models"))
+    folder = small_models.save(request.param, tmp_path_factory.mktemp("models"))
     ViTImageProcessorPil(size={"height": SIDE, "width": SIDE}).save_pretrained(folder)
     model = benchmark.load_model(folder, dtype="float64", device="cpu")
     examples = DigitScenes(digits=2, train=1, validation=1, test=3).split("test")

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import benchmark
+from benchmark.checking import small_models
 from benchmark.models.passes import Cost
 from methods.attention_explainer import AttentionExplainer
 from methods.edges.product import FactorProduct
@@ -14,7 +15,6 @@ from methods.readouts.flow import Flow
 from methods.readouts.generic import Generic
 from methods.readouts.read_row import ReadRow
 from methods.readouts.rollout import Rollout
-from tests import tiny_models
 
 METHODS = (
     ("raw_attention",),
@@ -42,7 +42,9 @@ def models(tmp_path_factory):
     def model(family, dtype):
         if (family, dtype) not in loaded:
             folder = tmp_path_factory.mktemp("models")
-            loaded[family, dtype] = tiny_models.load(family, folder, dtype=dtype, scale=12 if dtype == "float64" else 3)
+            loaded[family, dtype] = small_models.load(
+                family, folder, dtype=dtype, scale=12 if dtype == "float64" else 3
+            )
         return loaded[family, dtype]
 
     return model
@@ -74,14 +76,14 @@ def assert_equal(found, expected, tolerance):
 @pytest.mark.parametrize(
     ("family", "dtype", "tolerance"),
     [
-        *((family, "float64", 1e-10) for family in tiny_models.FAMILIES),
+        *((family, "float64", 1e-10) for family in small_models.FAMILIES),
         *((family, "float32", 1e-5) for family in IN_FLOAT32),
     ],
 )
 @pytest.mark.parametrize("settings", METHODS, ids=" ".join)
 def test_block_by_block_gives_the_same(models, family, dtype, tolerance, settings):
     model = models(family, dtype)
-    batch = model.encode(tiny_models.inputs(family))
+    batch = model.encode(small_models.inputs(family))
     method = benchmark.build(f"methods/{settings[0]}", *settings[1:])
     assert_equal(method(forced(model), batch, TARGET), method(model, batch, TARGET), tolerance)
 
@@ -89,7 +91,7 @@ def test_block_by_block_gives_the_same(models, family, dtype, tolerance, setting
 @pytest.mark.parametrize("family", ["bert", "bart"])
 def test_edges_are_the_same_and_their_sums(models, family):
     model = models(family, "float64")
-    batch = model.encode(tiny_models.inputs(family))
+    batch = model.encode(small_models.inputs(family))
     method = benchmark.build("methods/grad_sam")
     whole, found = (method.edge_scores(each, batch, TARGET) for each in (model, forced(model)))
     assert torch.allclose(found, whole, rtol=1e-10, atol=1e-10 * float(whole.abs().max()))
@@ -120,7 +122,7 @@ def test_edges_are_the_same_and_their_sums(models, family):
 def test_a_readout_of_one_layer_after_another_is_that_of_all(models, readout):
     """Bit for bit, whatever the order in which the layers come."""
     model = models("bert", "float64")
-    batch = model.encode(tiny_models.inputs("bert"))
+    batch = model.encode(small_models.inputs("bert"))
     read = model.read_weights(batch)
     edges = [layer * batch.cells[:, None] for layer in FactorProduct()(model, batch, torch.tensor(TARGET))]
     needed = [number for number in reversed(range(3)) if readout.needs(number, 3)]
@@ -134,7 +136,7 @@ def test_a_subclass_that_calls_in_its_own_way_is_called(models):
             return 2 * super().__call__(edges, read)
 
     model = models("bert", "float64")
-    batch = model.encode(tiny_models.inputs("bert"))
+    batch = model.encode(small_models.inputs("bert"))
     found, single = (
         AttentionExplainer(FactorProduct(), readout)(model, batch, TARGET).tokens for readout in (Doubled(), Rollout())
     )
@@ -158,5 +160,5 @@ def test_blocks_that_are_computed_again_are_counted(models, settings, short, lon
     model = models("bert", "float32")
     method = benchmark.build(f"methods/{settings[0]}", *settings[1:])
     for each, expected in ((replace(model, cost=Cost()), short), (forced(model), long)):
-        method(each, each.encode(tiny_models.inputs("bert")[:1]), [0])
+        method(each, each.encode(small_models.inputs("bert")[:1]), [0])
         assert (each.cost.forward_passes, each.cost.backward_passes) == pytest.approx(expected)

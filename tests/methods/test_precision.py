@@ -10,12 +10,13 @@ from transformers import AutoModelForSequenceClassification
 
 import benchmark
 from benchmark import build
+from benchmark.checking import small_models
 from benchmark.models.precision import batch_for, precise
 from benchmark.run.arrays import flat
 from benchmark.targets import ClassTarget
 from methods.propagation.shares import RelevanceShares
 from methods.shared.input_gradients import output_drops
-from tests import tiny_models
+from tests.checking import cheap
 from tests.conftest import shared
 from tests.methods import test_contract
 
@@ -42,7 +43,7 @@ def setting_of(name):
 def cancelling(tmp_path_factory):
     """A BERT that cancels at IDS: in six hidden units of the token that is read, what the last attention adds and what it
     is added to differ by rounding alone."""
-    folder = tiny_models.save("bert", tmp_path_factory.mktemp("cancelling"), scale=4.0)
+    folder = small_models.save("bert", tmp_path_factory.mktemp("cancelling"), scale=4.0)
     plain = AutoModelForSequenceClassification.from_pretrained(folder, attn_implementation="eager")
     wide = copy.deepcopy(plain).double()
     output = wide.bert.encoder.layer[-1].attention.output
@@ -78,7 +79,7 @@ def test_sums_that_cancel_cost_no_digits(cancelling, name):
 def test_an_example_alone_is_what_it_is_in_a_batch(cancelling, name):
     model, method = cancelling["float32"], build(f"methods/{name}")
     alone = method(model, model.encode([ready(IDS)]), TARGET).tokens
-    others = model.encode([ready(IDS), *tiny_models.inputs("bert", (12, 9))])
+    others = model.encode([ready(IDS), *small_models.inputs("bert", (12, 9))])
     together = method(model, others, TARGET.expand(3)).tokens[:1, : len(IDS)]
     assert error(together, alone) <= 1e-5
 
@@ -95,7 +96,7 @@ def test_shares_of_a_block_are_precise_too(cancelling):
 @pytest.mark.parametrize("name", ["lrp", "partial_lrp", "transformer_attribution"])
 def test_chunks_of_the_twin_change_nothing(cancelling, name):
     model, method = cancelling["float32"], build(f"methods/{name}")
-    batch, target = model.encode(tiny_models.inputs("bert")), torch.tensor([0, 1, 2])
+    batch, target = model.encode(small_models.inputs("bert")), torch.tensor([0, 1, 2])
     whole = method(model, batch, target).tokens
     assert error(method(replace(model, memory_budget=1), batch, target).tokens, whole) <= 1e-5
 
@@ -103,7 +104,7 @@ def test_chunks_of_the_twin_change_nothing(cancelling, name):
 @pytest.mark.parametrize("name", ["leave_one_out", "occlusion", "attention_masking"])
 def test_effects_of_removals_do_not_depend_on_the_batch(cancelling, name):
     model, method = cancelling["float32"], build(f"methods/{name}")
-    inputs = tiny_models.inputs("bert", (7, 12, 9, 5))
+    inputs = small_models.inputs("bert", (7, 12, 9, 5))
     target = torch.tensor([0, 1, 2, 0])
     together = method(model, model.encode(inputs), target).tokens
     for row, one in enumerate(inputs):
@@ -133,15 +134,15 @@ def minilm():
 
 
 WITHOUT_A_MODEL = ("constant", "frequency", "inverted", "oracle", "position", "random")
-LONG_RUNNING = ("captum", "shapley_sampling", *test_contract.COMPONENTS)
+LONG_RUNNING = ("captum", "shapley_sampling", *cheap.NAMES_OF_COMPONENTS)
 """The passes of the first two are those of kernel_shap; the others run the model with every edge's slot, of thousands."""
 LONG = ("conservative_lrp", *RELEVANCE)
 """Held to the same on longer texts, where relevance loses its digits."""
 
-OF_TEXTS = [name for name in test_contract.METHODS if (name, "bert") not in test_contract.CANNOT]
+OF_TEXTS = [name for name in cheap.METHODS if (name, "bert") not in test_contract.CANNOT]
 RELEVANCE_OF_IMAGES = ("full_lrp",)  # which is computed with a float64 twin of the model
 A_ROUNDING = "activation_patching"  # of one component moves logits by less than the distance of two numbers of bfloat16
-OF_IMAGES = [name for name in test_contract.METHODS if name not in OF_TEXTS]
+OF_IMAGES = [name for name in cheap.METHODS if name not in OF_TEXTS]
 HELD = [name for name in OF_TEXTS if name not in (*WITHOUT_A_MODEL, *LONG_RUNNING, *LONG, A_STEP)]
 
 
@@ -152,13 +153,18 @@ def ranked_alike(found, best):
     return bool((one == two).all()) or spearmanr(one, two)[0] >= 0.999
 
 
+def encode(model, inputs, uids):
+    """A batch that has what text and annotators give."""
+    return replace(small_models.encoded(model, inputs), uids=uids)
+
+
 def held_to_five_digits(name, model, texts):
     """Alone as in a batch to 1e-5 of the largest score, and ranked as in float64."""
     uids, target = tuple(f"t{i}" for i in range(len(texts))), torch.ones(len(texts), dtype=torch.long)
-    batch, method = test_contract.encode(model, texts, uids), test_contract.build(name)
+    batch, method = encode(model, texts, uids), cheap.built(name)
     together, exact = (method(each, batch, target) for each in (model, precise(model, "float64")))
     last = len(texts) - 1
-    alone = method(model, test_contract.encode(model, texts[last:], uids[last:]), target[:1])
+    alone = method(model, encode(model, texts[last:], uids[last:]), target[:1])
     field = "heads" if together.tokens is None else "tokens"
     found, best, single = (getattr(result, field) for result in (together, exact, alone))
     assert float((found[last] - single[0]).abs().max()) <= 1e-5 * float(single.abs().max())
@@ -184,7 +190,7 @@ TOLERANCE = {"float64": 1e-9, "float32": 1e-4, "float16": 0.1, "bfloat16": 0.7}
 
 @pytest.fixture(scope="module", params=TOLERANCE)
 def in_precision(request, tmp_path_factory):
-    folder = tiny_models.save("bert", tmp_path_factory.mktemp("models"), scale=4.0)
+    folder = small_models.save("bert", tmp_path_factory.mktemp("models"), scale=4.0)
     return tuple(benchmark.load_model(folder, dtype=dtype, device="cpu") for dtype in (request.param, "float64"))
 
 
@@ -192,10 +198,10 @@ def in_precision(request, tmp_path_factory):
 @pytest.mark.parametrize("name", OF_IMAGES)
 def test_every_method_of_images_in_every_precision(name, dtype, tmp_path):
     """Against float64 with the same rounded weights: their relevance differs from that of others by its size."""
-    model = benchmark.load_model(tiny_models.save("vit", tmp_path), dtype=dtype, device="cpu")
+    model = benchmark.load_model(small_models.save("vit", tmp_path), dtype=dtype, device="cpu")
     method, batch, target = (
-        test_contract.build(name),
-        test_contract.encode(model, tiny_models.inputs("vit", (5, 7)), ("a", "b")),
+        cheap.built(name),
+        encode(model, small_models.inputs("vit", (5, 7)), ("a", "b")),
         torch.tensor([0, 2]),
     )
     wide = batch_for(precise(model, "float64"), batch)
@@ -211,9 +217,9 @@ def test_every_method_of_images_in_every_precision(name, dtype, tmp_path):
 @pytest.mark.parametrize("name", OF_TEXTS)
 def test_every_method_in_every_precision(name, in_precision):
     model, wide = in_precision
-    inputs, uids, target = tiny_models.inputs("bert", (5, 7)), ("a", "b"), torch.tensor([0, 2])
-    batch = test_contract.encode(model, inputs, uids)
-    method = test_contract.build(name)
+    inputs, uids, target = small_models.inputs("bert", (5, 7)), ("a", "b"), torch.tensor([0, 2])
+    batch = encode(model, inputs, uids)
+    method = cheap.built(name)
     found, exact = method(model, batch, target), method(wide, batch, target)
     assert_in_precision(found, model)
     for field in ("tokens", "heads", "layers", "totals"):

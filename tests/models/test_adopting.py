@@ -8,8 +8,9 @@ import transformers
 from transformers import AutoModelForImageClassification, AutoModelForSequenceClassification, AutoTokenizer
 
 import benchmark
+from benchmark.checking import small_models
 from benchmark.errors import UserError
-from tests import text_models, tiny_models
+from tests import text_models
 
 TEXTS = ["the untoldly film [SEP] was dull", "good"]
 
@@ -79,10 +80,10 @@ def test_a_tokenizer_in_place_of_the_checkpoints(tmp_path):
 
 
 def test_an_image_model(tmp_path):
-    folder = tiny_models.save("vit", tmp_path)
+    folder = small_models.save("vit", tmp_path)
     loaded = AutoModelForImageClassification.from_pretrained(folder)
     model, same = benchmark.load_model(loaded), benchmark.load_model(folder, device="cpu")
-    batch = model.encode(tiny_models.inputs("vit"))
+    batch = model.encode(small_models.inputs("vit"))
     assert torch.equal(model.run(batch).logits, same.run(batch).logits)
     assert model.fingerprint == same.fingerprint
     with pytest.raises(UserError, match=r"no image processor: give .*load_model\(model, processor="):

@@ -3,8 +3,8 @@
 import torch
 from torch import nn
 
+from benchmark.checking import small_models
 from benchmark.models.devices import BYTES, align, aligned
-from tests import tiny_models
 
 
 def begins_at(tensor):
@@ -20,7 +20,7 @@ def shifted(tensor, places=1):
 
 def test_weights_of_a_checkpoint_are_aligned(tmp_path):
     """A file of safetensors that is mapped into memory holds them at multiples of 8 bytes."""
-    model = tiny_models.load("bert", tmp_path, dtype="float32").model
+    model = small_models.load("bert", tmp_path, dtype="float32").model
     assert {begins_at(tensor) for tensor in model.state_dict().values() if tensor.is_floating_point()} == {0}
 
 

@@ -7,22 +7,22 @@ import torch
 import transformers
 
 import benchmark
+from benchmark.checking import small_models
 from benchmark.errors import UserError
 from benchmark.models import PruneHeads, hold_constant
 from benchmark.models.edits import KeepOutputs, PatchHeads
 from benchmark.models.loading import states_read
 from benchmark.targets import ClassTarget
-from tests import tiny_models
 
 
-@pytest.fixture(scope="module", params=tiny_models.FAMILIES)
+@pytest.fixture(scope="module", params=small_models.FAMILIES)
 def family(request):
     return request.param
 
 
 @pytest.fixture(scope="module")
 def folder(family, tmp_path_factory):
-    return tiny_models.save(family, tmp_path_factory.mktemp("models"))
+    return small_models.save(family, tmp_path_factory.mktemp("models"))
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def model(folder):
 @pytest.fixture(scope="module")
 def eager(folder, family):
     auto = transformers.AutoModelForSequenceClassification
-    if family in tiny_models.IMAGE_FAMILIES:
+    if family in small_models.IMAGE_FAMILIES:
         auto = transformers.AutoModelForImageClassification
     return auto.from_pretrained(folder, attn_implementation="eager", dtype=torch.float32).eval()
 
@@ -44,7 +44,7 @@ def close(logits, expected):
 
 
 def test_logits_equal_eager_attention_exactly_where_attention_is_read(model, eager, family):
-    batch = model.encode(tiny_models.inputs(family))
+    batch = model.encode(small_models.inputs(family))
     with torch.no_grad():
         expected = eager(**batch.tensors).logits
     assert torch.equal(model.run(batch, record=("attentions", "hidden", "embeddings"), grad=True).logits, expected)
@@ -61,7 +61,7 @@ def eager_attentions(eager, batch):
 
 
 def test_recorded_attentions_equal_eager_attentions(model, eager, family):
-    batch = model.encode(tiny_models.inputs(family))
+    batch = model.encode(small_models.inputs(family))
     with torch.no_grad():
         expected = eager_attentions(eager, batch)
     recorded = model.run(batch, record=("attentions",)).attentions
@@ -75,14 +75,14 @@ def test_recorded_attentions_equal_eager_attentions(model, eager, family):
 
 def test_padding_does_not_change_logits(folder, family):
     model = benchmark.load_model(folder, dtype="float64", device="cpu")
-    ready = tiny_models.inputs(family)
+    ready = small_models.inputs(family)
     together = model.run(model.encode(ready)).logits
     for row, single in enumerate(ready):
         assert torch.allclose(model.run(model.encode([single])).logits[0], together[row], atol=1e-6)
 
 
 def test_restart_from_every_layer_with_a_repeated_batch(model, family):
-    batch = model.encode(tiny_models.inputs(family))
+    batch = model.encode(small_models.inputs(family))
     full = model.run(batch, record=("hidden",))
     repeated = {name: torch.cat([tensor, tensor]) for name, tensor in batch.tensors.items()}
     for layer in range(model.n_layers):
@@ -93,7 +93,7 @@ def test_restart_from_every_layer_with_a_repeated_batch(model, family):
 
 
 def test_edits_reach_every_layer_and_replacements_stand_in(model, family):
-    batch = model.encode(tiny_models.inputs(family))
+    batch = model.encode(small_models.inputs(family))
     plain = model.run(batch, record=("attentions",))
     keep = torch.ones(1, model.n_layers, model.n_heads, dtype=torch.bool)
     keep[:, 1, 2] = False
@@ -107,7 +107,7 @@ def test_edits_reach_every_layer_and_replacements_stand_in(model, family):
 
 def test_gradients_agree_with_finite_differences(folder, family):
     model = benchmark.load_model(folder, dtype="float64", device="cpu")
-    batch = model.encode(tiny_models.inputs(family)[:1])
+    batch = model.encode(small_models.inputs(family)[:1])
     trace = model.run(batch, record=("attentions", "embeddings"), grad=True)
     target = torch.tensor([1])
     gradients = model.gradients(
@@ -130,7 +130,7 @@ def test_gradients_agree_with_finite_differences(folder, family):
 
 
 def test_holding_attention_constant_changes_gradients_but_not_logits(model, family):
-    batch = model.encode(tiny_models.inputs(family))
+    batch = model.encode(small_models.inputs(family))
     free = model.run(batch, record=("embeddings",), grad=True)
     held = model.run(batch, record=("embeddings",), grad=True, edits=[hold_constant])
     assert close(free.logits, held.logits)
@@ -141,7 +141,7 @@ def test_holding_attention_constant_changes_gradients_but_not_logits(model, fami
 
 
 def test_bit_identical_after_use_and_after_an_exception(model, family):
-    batch = model.encode(tiny_models.inputs(family))
+    batch = model.encode(small_models.inputs(family))
     state = copy.deepcopy(model.model.state_dict())
     forwards = {name: module.__dict__.get("forward") for name, module in model.model.named_modules()}
     before = model.run(batch).logits
@@ -161,7 +161,7 @@ def test_bit_identical_after_use_and_after_an_exception(model, family):
 
 def test_models_do_not_disturb_each_other(folder, family):
     one, two = (benchmark.load_model(folder, device="cpu") for _ in range(2))
-    batch = one.encode(tiny_models.inputs(family))
+    batch = one.encode(small_models.inputs(family))
     seen = []
 
     def run_the_other(layer, probabilities):
@@ -177,14 +177,14 @@ def test_models_do_not_disturb_each_other(folder, family):
 def test_the_classifier_reads_the_states_that_the_read_weights_name(folder, family):
     """The logits depend on the last block's output exactly where a read weight is not 0."""
     model = benchmark.load_model(folder, dtype="float64", device="cpu")
-    batch = model.encode(tiny_models.inputs(family))
+    batch = model.encode(small_models.inputs(family))
     read = model.read_weights(batch)
     assert torch.equal(states_read(model, batch), read > 0)
     assert torch.allclose(read.sum(1), torch.ones_like(read[:, 0]))
 
 
 def test_scaling_by_one_changes_nothing_and_pruning_any_layer_changes_logits(model, family):
-    batch = model.encode(tiny_models.inputs(family))
+    batch = model.encode(small_models.inputs(family))
     plain = model.run(batch, record=("attentions",)).logits
     assert torch.equal(model.run(batch, edits=[lambda layer, a: a * 1.0]).logits, plain)
     for layer in range(model.n_layers):
@@ -197,7 +197,7 @@ def test_scaling_by_one_changes_nothing_and_pruning_any_layer_changes_logits(mod
 
 def test_outputs_of_heads_are_kept_and_exchanged(model, family):
     """For themselves: nothing changes. For 0: the head is pruned. For those of another input: in that layer alone."""
-    batch = model.encode(tiny_models.inputs(family))
+    batch = model.encode(small_models.inputs(family))
     kept = KeepOutputs()
     plain = model.run(batch, output_edits=[kept]).logits
     assert close(model.run(batch).logits, plain)
@@ -218,7 +218,7 @@ def test_outputs_of_heads_are_kept_and_exchanged(model, family):
 
 
 def test_a_restart_records_from_its_layer_on_and_costs_less(model, family):
-    batch = model.encode(tiny_models.inputs(family))
+    batch = model.encode(small_models.inputs(family))
     full = model.run(batch, record=("attentions", "hidden"))
     for layer in range(model.n_layers):
         before = model.cost.forward_passes
@@ -233,9 +233,9 @@ def test_a_restart_records_from_its_layer_on_and_costs_less(model, family):
 
 
 def test_a_token_that_the_mask_hides_is_hidden_everywhere(model, family):
-    if family in tiny_models.IMAGE_FAMILIES:
+    if family in small_models.IMAGE_FAMILIES:
         pytest.skip("images have no attention mask")
-    batch = model.encode(tiny_models.inputs(family))
+    batch = model.encode(small_models.inputs(family))
     tensors = {name: tensor.clone() for name, tensor in batch.tensors.items()}
     tensors["attention_mask"][:, 2] = 0
     hidden = model.run(tensors).logits
@@ -246,7 +246,7 @@ def test_a_token_that_the_mask_hides_is_hidden_everywhere(model, family):
 
 def test_the_gradient_of_a_token_embedding_counts_every_use_of_it(folder, family):
     """Against moving the row of the embedding matrix itself, which an encoder and a decoder share."""
-    if family in tiny_models.IMAGE_FAMILIES:
+    if family in small_models.IMAGE_FAMILIES:
         pytest.skip("patches are no rows of a matrix")
     model = benchmark.load_model(folder, dtype="float64", device="cpu")
     batch = model.encode([{"input_ids": [1, 7, 8, 9, 10, 2]}])
@@ -275,4 +275,4 @@ def test_half_precision_checkpoints_load_in_float32(folder, family, tmp_path, ea
 def test_a_checkpoint_without_a_tokenizer_says_what_it_takes(model, family):
     expected = "no image processor|no tokenizer"
     with pytest.raises(UserError, match=expected):
-        model.encode(["a text"]) if family not in tiny_models.IMAGE_FAMILIES else model.encode([object()])
+        model.encode(["a text"]) if family not in small_models.IMAGE_FAMILIES else model.encode([object()])

@@ -8,11 +8,11 @@ import torch
 import transformers
 
 import benchmark
+from benchmark.checking import small_models
 from benchmark.errors import NotApplicable
 from benchmark.models.components import Components, Graph, Outputs, corrupted_of
 from benchmark.models.components.selection import best, best_edges, connected, ends, orders_nothing, size_of
 from benchmark.targets import Contrast
-from tests import tiny_models
 from tests.conftest import shared
 
 FAMILIES = ("bert", "distilbert", "modernbert", "albert", "gpt2", "llama", "qwen3", "vit", "dinov2", "beit")
@@ -20,7 +20,7 @@ FAMILIES = ("bert", "distilbert", "modernbert", "albert", "gpt2", "llama", "qwen
 
 def with_counterparts(model, family):
     """Three inputs, and others of their lengths."""
-    batch = model.encode(tiny_models.inputs(family, (7, 5, 9)))
+    batch = model.encode(small_models.inputs(family, (7, 5, 9)))
     tensors = dict(batch.tensors)
     if "input_ids" in tensors:
         tensors["input_ids"] = torch.where(batch.units >= 0, 5 + (tensors["input_ids"] - 3) % 20, tensors["input_ids"])
@@ -31,7 +31,7 @@ def with_counterparts(model, family):
 
 @pytest.fixture(scope="module", params=FAMILIES)
 def case(request, tmp_path_factory):
-    model = tiny_models.load(request.param, tmp_path_factory.mktemp("models"))
+    model = small_models.load(request.param, tmp_path_factory.mktemp("models"))
     batch = with_counterparts(model, request.param)
     return model, batch, Components.of(model, batch)
 
@@ -92,7 +92,7 @@ def test_an_effect_is_the_limit_of_a_small_change_of_one_edge(case):
 
 
 def test_zero_takes_tokens_away_and_leaves_positions(tmp_path):
-    model = tiny_models.load("gpt2", tmp_path)
+    model = small_models.load("gpt2", tmp_path)
     batch = with_counterparts(model, "gpt2")
     nothing = Components.of(model, batch).others(batch, "zero")
     assert not any(part.any() for part in nothing.groups()[1:])
@@ -101,17 +101,17 @@ def test_zero_takes_tokens_away_and_leaves_positions(tmp_path):
 
 
 def test_what_has_no_such_graph_is_refused(tmp_path):
-    model = tiny_models.load("bart", tmp_path)
+    model = small_models.load("bart", tmp_path)
     with pytest.raises(NotApplicable, match="an encoder and a decoder"):
-        Components.of(model, model.encode(tiny_models.inputs("bart", (7,))))
+        Components.of(model, model.encode(small_models.inputs("bart", (7,))))
 
 
 def test_counterparts_have_the_lengths_of_their_inputs(tmp_path):
-    model = tiny_models.load("gpt2", tmp_path)
-    batch = model.encode(tiny_models.inputs("gpt2", (7, 5)))
+    model = small_models.load("gpt2", tmp_path)
+    batch = model.encode(small_models.inputs("gpt2", (7, 5)))
     with pytest.raises(NotApplicable, match="no corrupted counterparts"):
         corrupted_of(batch)
-    longer = model.encode(tiny_models.inputs("gpt2", (7, 6)))
+    longer = model.encode(small_models.inputs("gpt2", (7, 6)))
     with pytest.raises(NotApplicable, match=f"example '{batch.uids[1]}' has 5 tokens, and its corrupted counterpart 6"):
         corrupted_of(replace(batch, corrupted=longer.tensors))
     other = replace(batch, corrupted=batch.tensors)
@@ -219,7 +219,7 @@ def test_a_norm_behind_the_heads_is_seen_whichever_example_comes_first():
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 @pytest.mark.parametrize("family", ["gpt2", "bert"])
 def test_half_precision_is_served(dtype, family, tmp_path):
-    folder = tiny_models.save(family, tmp_path)
+    folder = small_models.save(family, tmp_path)
     model = benchmark.load_model(folder, device="cpu", dtype=dtype)
     batch = with_counterparts(model, family)
     components = Components.of(model, batch)

@@ -8,43 +8,44 @@ import torch
 import transformers
 
 import benchmark
+from benchmark.checking import small_models
 from benchmark.errors import UserError
 from benchmark.models.families import FAMILIES
 from benchmark.models.loading import states_read
 from benchmark.models.removal import logits_without, operator_for
 from benchmark.models.streams import Streams
-from tests import text_models, tiny_models
+from tests import text_models
 
-_TEXT = tiny_models.FAMILIES["llama"][1]
-_IMAGE = tiny_models.FAMILIES["vit"][1]
+_TEXT = small_models.FAMILIES["llama"][1]
+_IMAGE = small_models.FAMILIES["vit"][1]
 GUESSED = {
-    "ernie": ("ErnieForSequenceClassification", "ErnieConfig", tiny_models.FAMILIES["bert"][1], "the first token"),
+    "ernie": ("ErnieForSequenceClassification", "ErnieConfig", small_models.FAMILIES["bert"][1], "the first token"),
     "mistral": ("MistralForSequenceClassification", "MistralConfig", _TEXT, "the last token"),
     "mbart": (
         "MBartForSequenceClassification",
         "MBartConfig",
-        tiny_models.FAMILIES["bart"][1],
+        small_models.FAMILIES["bart"][1],
         "end-of-sequence token.*cross-attention is called 'encoder_attn'",
     ),
     "dinov2_with_registers": (
         "Dinov2WithRegistersForImageClassification",
         "Dinov2WithRegistersConfig",
-        tiny_models.FAMILIES["dinov2"][1],
+        small_models.FAMILIES["dinov2"][1],
         "the first token(.|\n)*5 tokens that are no patches(.|\n)*the guess is wrong: .* 0, 5, 6, .*, 13, not 0, of 14",
     ),
 }
 
 
 def load(family, folder):
-    return tiny_models.load(family, folder, dtype="float32")
+    return small_models.load(family, folder, dtype="float32")
 
 
 def test_every_family_of_the_table_is_tested():
-    types = {getattr(transformers, name)(**settings).model_type for name, settings in tiny_models.FAMILIES.values()}
+    types = {getattr(transformers, name)(**settings).model_type for name, settings in small_models.FAMILIES.values()}
     assert types == set(FAMILIES) - {"camembert"}  # a RoBERTa by another name
 
 
-@pytest.mark.parametrize("family", tiny_models.FAMILIES)
+@pytest.mark.parametrize("family", small_models.FAMILIES)
 def test_families_of_the_table_are_not_guessed(family, tmp_path, caplog):
     with caplog.at_level(logging.WARNING):
         load(family, tmp_path)
@@ -63,7 +64,7 @@ def test_a_family_that_is_not_in_the_table_is_guessed_with_a_warning(model_type,
     assert f"model type '{model_type}' is not in the table of families; guessed: its classifier reads" in message
     assert re.search(warning, message)
     kind = "vit" if "image_size" in settings else "bert"
-    batch = loaded.encode(tiny_models.inputs(kind))
+    batch = loaded.encode(small_models.inputs(kind))
     trace = loaded.run(batch, record=("attentions", "embeddings", "hidden"))
     model.set_attn_implementation("eager")
     with torch.no_grad():
@@ -87,7 +88,7 @@ def test_what_cannot_be_instrumented_is_refused_in_one_line(tmp_path):
     transformers.SwinForImageClassification(swin).save_pretrained(tmp_path / "swin")
     with pytest.raises(UserError, match="fewer states than it has patches"):
         benchmark.load_model(tmp_path / "swin", device="cpu")
-    bart = transformers.BartConfig(**tiny_models.FAMILIES["bart"][1] | {"decoder_attention_heads": 2})
+    bart = transformers.BartConfig(**small_models.FAMILIES["bart"][1] | {"decoder_attention_heads": 2})
     transformers.BartForSequenceClassification(bart).save_pretrained(tmp_path / "bart")
     with pytest.raises(UserError, match=r"attention layers of \[2, 4\] heads"):
         benchmark.load_model(tmp_path / "bart", device="cpu")
@@ -105,7 +106,7 @@ def test_what_cannot_be_instrumented_is_refused_in_one_line(tmp_path):
 )
 def test_read_weights_of_images(family, expected, tmp_path):
     model = load(family, tmp_path)
-    batch = model.encode(tiny_models.inputs(family))
+    batch = model.encode(small_models.inputs(family))
     assert torch.allclose(model.read_weights(batch), torch.tensor(expected, dtype=torch.float32).expand(3, -1))
     assert batch.units.tolist()[0] == [-1] * (len(expected) - 9) + list(range(9))
     assert model.mask_token_id is None
@@ -120,10 +121,10 @@ VARIANTS = {
 @pytest.mark.parametrize("family", VARIANTS)
 def test_settings_that_change_what_the_classifier_reads(family, tmp_path, monkeypatch):
     settings, expected = VARIANTS[family]
-    name, usual = tiny_models.FAMILIES[family]
-    monkeypatch.setitem(tiny_models.FAMILIES, family, (name, usual | settings))
+    name, usual = small_models.FAMILIES[family]
+    monkeypatch.setitem(small_models.FAMILIES, family, (name, usual | settings))
     model = load(family, tmp_path)
-    batch = model.encode(tiny_models.inputs(family, (5,)))
+    batch = model.encode(small_models.inputs(family, (5,)))
     assert torch.allclose(model.read_weights(batch), torch.tensor([expected], dtype=torch.float32))
     assert torch.equal(states_read(model, batch), model.read_weights(batch) > 0)
 
@@ -145,7 +146,7 @@ def test_calls_of_an_encoder_decoder_are_named_apart_and_join_the_right_streams(
     assert model.streams.queries == (0, 0, 1, 1, 1, 1)
     assert model.streams.keys == (0, 0, 1, 0, 1, 0)
     assert model.streams.entries == (0, 2)
-    batch = model.encode(tiny_models.inputs("bart"))
+    batch = model.encode(small_models.inputs("bart"))
     trace = model.run(batch, record=("attentions",))
     for name, attention in zip(model.attention_names, trace.attentions, strict=True):
         assert bool((attention.triu(1) == 0).all()) == name.startswith("decoder")

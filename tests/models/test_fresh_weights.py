@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from benchmark import load_model
+from benchmark.checking import small_models
 from benchmark.models.fresh_weights import EMBEDDINGS, HEAD, freshly, stages_of
-from tests import tiny_models
 
 
 @pytest.fixture(scope="module")
@@ -16,14 +16,14 @@ def made(tmp_path_factory):
     def make(family):
         if family not in found:
             found[family] = load_model(
-                tiny_models.save(family, tmp_path_factory.mktemp(family)), dtype="float32", device="cpu"
+                small_models.save(family, tmp_path_factory.mktemp(family)), dtype="float32", device="cpu"
             )
         return found[family]
 
     return make
 
 
-@pytest.mark.parametrize("family", tiny_models.FAMILIES)
+@pytest.mark.parametrize("family", small_models.FAMILIES)
 def test_stages_go_from_the_output_to_the_input_and_hold_everything_once(made, family):
     model = made(family)
     stages = stages_of(model)
@@ -88,7 +88,7 @@ def test_a_fresh_model_answers_like_one(made):
     """It runs, says something else than the trained one, and has recorded attention of its own."""
     model = made("bert")
     fresh = freshly(model, stages_of(model), seed=0)
-    batch = model.encode(tiny_models.inputs("bert", (6, 4)))
+    batch = model.encode(small_models.inputs("bert", (6, 4)))
     first, second = model.run(batch, record=("attentions",)), fresh.run(batch, record=("attentions",))
     assert not torch.allclose(first.logits, second.logits, atol=1e-3)
     assert not torch.allclose(first.attentions[0], second.attentions[0], atol=1e-3)

@@ -9,10 +9,10 @@ from transformers.models.bit.image_processing_pil_bit import BitImageProcessorPi
 from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
 import benchmark
+from benchmark.checking import small_models
 from benchmark.errors import UserError
 from benchmark.evaluations.maps import pixel_map
 from benchmark.types import Example
-from tests import tiny_models
 from tests.methods.test_contract import METHODS, OTHERS, assert_equal, assert_shapes, build, cut, encode
 
 ANY_SIZE = ("dinov2", "beit")
@@ -25,7 +25,7 @@ def photograph(size=(60, 40), seed=1):
 
 def saved(family, folder, *, image_size=20, **processor):
     """A checkpoint as DINOv2 is published: trained at one size, with a processor that makes another."""
-    name, settings = tiny_models.FAMILIES[family]
+    name, settings = small_models.FAMILIES[family]
     torch.manual_seed(3)
     config = getattr(transformers, name)(**settings | {"image_size": image_size})
     model = transformers.AutoModelForImageClassification.from_config(config).eval()

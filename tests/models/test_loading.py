@@ -9,9 +9,10 @@ import torch
 import transformers
 
 import benchmark
+from benchmark.checking import small_models
 from benchmark.errors import UserError
 from benchmark.models.weights import from_source
-from tests import text_models, tiny_models
+from tests import text_models
 
 
 def test_families_that_bypass_the_interface_are_refused_with_the_reason(tmp_path):
@@ -48,14 +49,14 @@ def test_a_hub_id_without_a_network_names_the_way_out():
 
 
 def test_a_checkpoint_without_a_classifier_head(tmp_path):
-    config = transformers.BertConfig(**tiny_models.FAMILIES["bert"][1])
+    config = transformers.BertConfig(**small_models.FAMILIES["bert"][1])
     transformers.BertModel(config).save_pretrained(tmp_path)
     with pytest.raises(UserError, match=r"no trained classifier head \(missing weights: classifier"):
         benchmark.load_model(tmp_path)
 
 
 def test_a_nan_in_the_weights_names_the_tensor(tmp_path):
-    folder = tiny_models.save("bert", tmp_path)
+    folder = small_models.save("bert", tmp_path)
     model = transformers.AutoModelForSequenceClassification.from_pretrained(folder)
     with torch.no_grad():
         model.classifier.weight[0, 0] = torch.nan
@@ -70,7 +71,7 @@ def test_an_unknown_precision():
 
 
 def test_a_precision_that_the_device_cannot_compute_in(tmp_path, monkeypatch):
-    folder = tiny_models.save("bert", tmp_path)
+    folder = small_models.save("bert", tmp_path)
 
     def refusing(*_args, **_options):
         raise RuntimeError("\"addmm_impl_cpu_\" not implemented for 'Half'")
@@ -81,7 +82,7 @@ def test_a_precision_that_the_device_cannot_compute_in(tmp_path, monkeypatch):
 
 
 def test_labels_are_matched_by_name_and_a_mismatch_shows_both(tmp_path):
-    folder = tiny_models.save("bert", tmp_path)
+    folder = small_models.save("bert", tmp_path)
     model = benchmark.load_model(folder)
     assert model.label_map(["label_2", "LABEL_0"]) == [2, 0]
     with pytest.raises(UserError, match=r"label good of the task is unknown .*'good'.*'LABEL_0', 'LABEL_1', 'LABEL_2'"):
@@ -89,9 +90,9 @@ def test_labels_are_matched_by_name_and_a_mismatch_shows_both(tmp_path):
 
 
 def test_the_fingerprint_is_of_weights_and_not_of_places(tmp_path):
-    one, two = (benchmark.load_model(tiny_models.save("bert", tmp_path / name)) for name in ("a", "b"))
+    one, two = (benchmark.load_model(small_models.save("bert", tmp_path / name)) for name in ("a", "b"))
     assert one.fingerprint == two.fingerprint
-    other = benchmark.load_model(tiny_models.save("bert", tmp_path / "c", scale=2.0))
+    other = benchmark.load_model(small_models.save("bert", tmp_path / "c", scale=2.0))
     assert other.fingerprint != one.fingerprint
 
 

@@ -7,10 +7,10 @@ from tokenizers import processors
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 import benchmark
+from benchmark.checking.small_models import FAMILIES
 from benchmark.errors import UserError
 from benchmark.models.removal import logits_without, operator_for
 from tests.text_models import save_bart, save_gpt2
-from tests.tiny_models import FAMILIES
 
 TEXTS = ["a fine film , good story", "the plot was dull and the acting bad", "good", "bad plot ?"]
 _OPT = {"vocab_size": 60, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "ffn_dim": 24,

@@ -5,19 +5,19 @@ import torch
 import transformers
 
 from benchmark import load_model
+from benchmark.checking import small_models
 from benchmark.errors import NotApplicable
 from benchmark.models.blocks import blocks_of
 from benchmark.models.parts import PARTS, blocks_parts, editing_branches
-from tests import tiny_models
 
 # Blocks with two attentions cannot be taken apart; that they say so is tested below.
-APART = [family for family in tiny_models.FAMILIES if family != "bart"]
+APART = [family for family in small_models.FAMILIES if family != "bart"]
 
 
 @pytest.fixture(scope="module", params=APART)
 def loaded(request, tmp_path_factory):
-    model = tiny_models.load(request.param, tmp_path_factory.mktemp("models"))
-    return model, model.encode(tiny_models.inputs(request.param))
+    model = small_models.load(request.param, tmp_path_factory.mktemp("models"))
+    return model, model.encode(small_models.inputs(request.param))
 
 
 # What computes queries, keys and values; the output layer; the feed-forward layers; by the families' own code.
@@ -84,8 +84,8 @@ def test_an_edit_reaches_the_logits_and_is_gone_afterwards(loaded):
 
 
 def test_blocks_with_cross_attention_cannot_be_told_apart(tmp_path):
-    model = tiny_models.load("bart", tmp_path)
-    batch = model.encode(tiny_models.inputs("bart"))
+    model = small_models.load("bart", tmp_path)
+    batch = model.encode(small_models.inputs("bart"))
     with pytest.raises(NotApplicable, match="4 blocks hold 6 attention layers: not one in each"):
         blocks_parts(model, batch)
 

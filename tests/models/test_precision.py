@@ -6,14 +6,14 @@ import pytest
 import torch
 
 import benchmark
+from benchmark.checking import small_models
 from benchmark.errors import NotApplicable
 from benchmark.models.precision import precise
-from tests import tiny_models
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return tiny_models.save("bert", tmp_path_factory.mktemp("models"))
+    return small_models.save("bert", tmp_path_factory.mktemp("models"))
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def model(folder):
 
 def test_the_twin_is_the_model_that_float64_loads(model, folder):
     wide = benchmark.load_model(folder, dtype="float64", device="cpu")
-    inputs = tiny_models.inputs("bert")
+    inputs = small_models.inputs("bert")
     twin = precise(model, "float64")
     assert twin.dtype == torch.float64
     assert torch.equal(twin.run(model.encode(inputs)).logits, wide.run(wide.encode(inputs)).logits)
@@ -75,7 +75,7 @@ def test_the_twin_is_made_once_and_again_after_a_change(model):
 
 def test_passes_of_the_twin_are_counted_and_its_rows_are_twice_as_long(model):
     twin = precise(model, "float64")
-    twin.run(model.encode(tiny_models.inputs("bert")))
+    twin.run(model.encode(small_models.inputs("bert")))
     assert model.cost.forward_passes == 3
     assert twin.rows_per_chunk(64) == model.rows_per_chunk(64) // 2
 

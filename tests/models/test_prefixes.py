@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from benchmark.checking import small_models
 from benchmark.models import prefixes, removal
 from benchmark.models.prefixes import Lengths, Prefixes, before_the_first, is_causal
 from benchmark.models.removal import OPERATORS, logits_without
-from tests import tiny_models
 
 CAUSAL = ("gpt2", "llama", "qwen3")
 OF_TOKENS = ("pad", "delete", "attention")
@@ -15,12 +15,12 @@ OF_TOKENS = ("pad", "delete", "attention")
 
 @pytest.fixture(scope="module", params=CAUSAL)
 def model(request, tmp_path_factory):
-    return tiny_models.load(request.param, tmp_path_factory.mktemp(request.param))
+    return small_models.load(request.param, tmp_path_factory.mktemp(request.param))
 
 
 @pytest.fixture
 def batch(model):
-    return model.encode(tiny_models.inputs("gpt2"))
+    return model.encode(small_models.inputs("gpt2"))
 
 
 def whole(model, batch, removed, operator, monkeypatch):
@@ -121,7 +121,7 @@ def test_it_pays_where_a_quarter_of_the_tokens_is_saved(model):
 
 @pytest.mark.parametrize("family", ["bert", "bart", "vit", "modernbert"])
 def test_where_tokens_look_ahead_there_is_no_prefix(family, tmp_path):
-    assert not is_causal(tiny_models.load(family, tmp_path))
+    assert not is_causal(small_models.load(family, tmp_path))
 
 
 @pytest.mark.parametrize(

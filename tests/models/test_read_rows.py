@@ -3,29 +3,29 @@
 import pytest
 import torch
 
+from benchmark.checking import small_models
 from benchmark.models import PruneHeads, hold_constant
 from benchmark.models import attention_interface as interface
 from benchmark.models.read_rows import everywhere, lone_rows
 from benchmark.models.removal import OPERATORS
 from benchmark.targets import ClassTarget
-from tests import tiny_models
 
 ALL_ROWS = ("bart", "dinov2", "beit")
 
 
-@pytest.fixture(scope="module", params=tiny_models.FAMILIES)
+@pytest.fixture(scope="module", params=small_models.FAMILIES)
 def family(request):
     return request.param
 
 
 @pytest.fixture(scope="module")
 def model(family, tmp_path_factory):
-    return tiny_models.load(family, tmp_path_factory.mktemp("models"))
+    return small_models.load(family, tmp_path_factory.mktemp("models"))
 
 
 @pytest.fixture(scope="module")
 def batch(model, family):
-    return model.encode(tiny_models.inputs(family))
+    return model.encode(small_models.inputs(family))
 
 
 def everything(model, batch, rows):
@@ -75,7 +75,7 @@ def test_edits_of_all_rows_get_all_rows(model, batch):
 def test_every_removal_gives_the_logits_of_recorded_attention(model, batch, family):
     removed = torch.zeros(len(batch), int(batch.n_units.max()), dtype=torch.bool)
     removed[:, -2:] = removed[:, 1] = True
-    images = family in tiny_models.IMAGE_FAMILIES
+    images = family in small_models.IMAGE_FAMILIES
     made = {name: OPERATORS[name]() for name in ("mean", "blur", "zero_embedding", "pad", "delete", "attention")}
     serving = {name: operator for name, operator in made.items() if operator.images in (None, images)}
     assert len(serving) == (3 if images else 4)
@@ -94,8 +94,8 @@ def test_pruned_heads_are_pruned_in_the_values(model, batch):
 
 @pytest.mark.parametrize("scale", [1.0, 4.0])
 def test_the_switch_moves_float32_by_less_than_1e_6(family, tmp_path, scale):
-    model = tiny_models.load(family, tmp_path, dtype="float32", scale=scale)
-    batch = model.encode(tiny_models.inputs(family))
+    model = small_models.load(family, tmp_path, dtype="float32", scale=scale)
+    batch = model.encode(small_models.inputs(family))
     slow = model.run(batch, record=("attentions",)).logits
     assert float((model.run(batch).logits - slow).abs().max()) <= 1e-6 * max(1.0, float(slow.abs().max()))
 

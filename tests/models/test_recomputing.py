@@ -6,23 +6,23 @@ from dataclasses import replace
 import pytest
 import torch
 
+from benchmark.checking import small_models
 from benchmark.models.attention_interface import hold_constant
 from benchmark.models.recomputing import TIMES, attention_gradients, is_long, visit_gradients
 from benchmark.targets import ClassTarget
 from methods.edges.base import visit_attention
-from tests import tiny_models
 
 TARGET = torch.tensor([0, 2, 1])
 
 
 @pytest.fixture(scope="module", params=["bert", "albert", "modernbert", "bart", "gpt2", "beit"])
 def model(request, tmp_path_factory):
-    return tiny_models.load(request.param, tmp_path_factory.mktemp("models"))
+    return small_models.load(request.param, tmp_path_factory.mktemp("models"))
 
 
 @pytest.fixture(scope="module")
 def batch(model):
-    return model.encode(tiny_models.inputs(model.config.model_type))
+    return model.encode(small_models.inputs(model.config.model_type))
 
 
 def whole(model, batch, record, rows="all", edits=()):

@@ -3,20 +3,20 @@
 import pytest
 import torch
 
+from benchmark.checking import small_models
 from benchmark.errors import NotApplicable
 from benchmark.models import run_block
 from benchmark.models.streams import ENCODER
-from tests import tiny_models
 
 
-@pytest.fixture(scope="module", params=tiny_models.FAMILIES)
+@pytest.fixture(scope="module", params=small_models.FAMILIES)
 def model(request, tmp_path_factory):
-    return tiny_models.load(request.param, tmp_path_factory.mktemp("models"))
+    return small_models.load(request.param, tmp_path_factory.mktemp("models"))
 
 
 @pytest.fixture
 def batch(model):
-    return model.encode(tiny_models.inputs(model.config.model_type))
+    return model.encode(small_models.inputs(model.config.model_type))
 
 
 def test_a_block_alone_gives_the_next_ones_input(model, batch):
@@ -30,8 +30,8 @@ def test_a_block_alone_gives_the_next_ones_input(model, batch):
 
 
 def test_a_decoders_block_is_not_run_without_its_encoder(tmp_path):
-    model = tiny_models.load("bart", tmp_path)
-    batch = model.encode(tiny_models.inputs("bart"))
+    model = small_models.load("bart", tmp_path)
+    batch = model.encode(small_models.inputs("bart"))
     hidden = model.run(batch, record=("hidden",)).hidden
     before = model.cost.forward_passes
     for layer, name in enumerate(model.attention_names[2:], start=2):

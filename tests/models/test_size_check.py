@@ -7,10 +7,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from benchmark.checking import small_models
 from benchmark.errors import UserError
 from benchmark.models import load_model
 from benchmark.models.weights import check_size
-from tests import text_models, tiny_models
+from tests import text_models
 
 
 def with_settings(folder, **settings):
@@ -45,9 +46,9 @@ def test_a_configuration_out_of_all_proportion_is_one_line_in_a_second(tmp_path,
     assert message.endswith("use the config.json that the weights were saved with")
 
 
-@pytest.mark.parametrize("family", tiny_models.FAMILIES)
+@pytest.mark.parametrize("family", small_models.FAMILIES)
 def test_checkpoints_of_every_family_have_the_size_that_they_say(family, tmp_path):
-    check_size(tiny_models.save(family, tmp_path))
+    check_size(small_models.save(family, tmp_path))
 
 
 def test_nothing_is_said_of_a_folder_without_weights_or_with_broken_ones(tmp_path):

@@ -13,12 +13,13 @@ import torch
 from PIL import Image
 
 import benchmark
+from benchmark.checking import small_models
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations.maps import pixel_map
 from benchmark.notebook.heatmap import Shades, overlay, scaled, signed
 from benchmark.types import Attribution
 from methods.controls import Position, Random
-from tests import text_models, tiny_models
+from tests import text_models
 
 TEXT = "the untoldly film was <b>dull</b> & good"
 
@@ -82,8 +83,8 @@ def test_pairs_words_and_ids(model):
 
 
 def test_images(tmp_path):
-    vision = tiny_models.load("vit", tmp_path, dtype="float32")
-    pixels = tiny_models.inputs("vit")[0]
+    vision = small_models.load("vit", tmp_path, dtype="float32")
+    pixels = small_models.inputs("vit")[0]
     explanation = benchmark.explain(vision, pixels, methods=["rollout", lambda image: range(9)])
     n = len(explanation.words[0])
     assert explanation.table().shape[0] == n
@@ -205,8 +206,8 @@ def test_scores_of_one_line_have_one_form():
 
 
 def test_what_is_left_out_of_an_image_are_patches(tmp_path, monkeypatch):
-    vision = tiny_models.load("vit", tmp_path, dtype="float32")
-    pixels = tiny_models.inputs("vit")[0]
+    vision = small_models.load("vit", tmp_path, dtype="float32")
+    pixels = small_models.inputs("vit")[0]
     monkeypatch.setattr("benchmark.notebook.heatmap.MOST_WORDS", 5)
     shown = repr(benchmark.explain(vision, pixels, methods="rollout"))
     assert shown.splitlines()[-1] == "... 4 more patches; .table() has them all"

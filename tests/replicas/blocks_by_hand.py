@@ -3,7 +3,7 @@
 import torch
 from transformers import AutoModelForSequenceClassification
 
-from tests import tiny_models
+from benchmark.checking import small_models
 
 LENGTHS = (6, 4, 7)
 
@@ -75,12 +75,12 @@ class Case:
         import benchmark
 
         self.block_type = {"bert": Bert, "gpt2": Gpt2}[family]
-        path = tiny_models.save(family, folder)
+        path = small_models.save(family, folder)
         self.model = benchmark.load_model(path, dtype="float64", device="cpu")
         self.plain = AutoModelForSequenceClassification.from_pretrained(
             path, attn_implementation="eager", dtype=torch.float64
         ).eval()
-        self.inputs = tiny_models.inputs(family, LENGTHS)
+        self.inputs = small_models.inputs(family, LENGTHS)
         self.batch = self.model.encode(self.inputs)
         self.target = torch.tensor([0, 2, 1])
 

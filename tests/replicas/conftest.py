@@ -8,8 +8,9 @@ import torch
 from transformers import AutoModelForSequenceClassification
 
 import benchmark
+from benchmark.checking import small_models
 from methods.shared.unit_game import UnitGame
-from tests import text_models, tiny_models
+from tests import text_models
 from tests.replicas.blocks_by_hand import Case
 
 TARGETS = (0, 2, 1)
@@ -51,7 +52,7 @@ class Plain:
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory):
-    return tiny_models.save("bert", tmp_path_factory.mktemp("replicas"))
+    return small_models.save("bert", tmp_path_factory.mktemp("replicas"))
 
 
 @pytest.fixture(scope="session")
@@ -62,7 +63,7 @@ def model(folder):
 @pytest.fixture(scope="session")
 def batch(model):
     """Three inputs of different lengths, padded."""
-    return model.encode(tiny_models.inputs("bert", (7, 5, 9)))
+    return model.encode(small_models.inputs("bert", (7, 5, 9)))
 
 
 @pytest.fixture(scope="session")
@@ -75,7 +76,7 @@ def plain(folder):
     eager = AutoModelForSequenceClassification.from_pretrained(
         folder, attn_implementation="eager", dtype=torch.float64
     ).eval()
-    inputs = tiny_models.inputs("bert", (7, 5, 9))
+    inputs = small_models.inputs("bert", (7, 5, 9))
     return [
         Plain(eager, torch.tensor([item["input_ids"]]), target) for item, target in zip(inputs, TARGETS, strict=True)
     ]
@@ -86,11 +87,11 @@ def case(request, tmp_path_factory):
     return Case(request.param, tmp_path_factory.mktemp("blocks"))
 
 
-@pytest.fixture(scope="module", params=[name for name in tiny_models.FAMILIES if name != "bart"])  # cross-attention
+@pytest.fixture(scope="module", params=[name for name in small_models.FAMILIES if name != "bart"])  # cross-attention
 def any_model(request, tmp_path_factory):
     """A model with one stream of tokens, and a batch."""
-    model = tiny_models.load(request.param, tmp_path_factory.mktemp("families"))
-    return model, model.encode(tiny_models.inputs(request.param))
+    model = small_models.load(request.param, tmp_path_factory.mktemp("families"))
+    return model, model.encode(small_models.inputs(request.param))
 
 
 @pytest.fixture(scope="session")

@@ -5,13 +5,13 @@ import pytest
 import torch
 
 import benchmark
+from benchmark.checking import small_models
 from methods.attention_explainer import AttentionExplainer
 from methods.edges.attention_norm import AttentionNorm
 from methods.edges.product import FactorProduct
 from methods.readouts.column_sum import ColumnSum
 from methods.readouts.read_row import ReadRow
 from methods.readouts.rollout import Rollout
-from tests import tiny_models
 from tests.replicas.blocks_by_hand import LENGTHS
 from tests.replicas.conftest import assert_same
 from tests.replicas.readouts.by_hand import flow_by_hand, generic_by_hand
@@ -103,12 +103,12 @@ def test_methods(model, batch, target, plain, name):
 
 @pytest.fixture(scope="module")
 def bart(tmp_path_factory):
-    return tiny_models.load("bart", tmp_path_factory.mktemp("bart"))
+    return small_models.load("bart", tmp_path_factory.mktemp("bart"))
 
 
 @pytest.fixture(scope="module")
 def bart_batch(bart):
-    return bart.encode(tiny_models.inputs("bart"))
+    return bart.encode(small_models.inputs("bart"))
 
 
 def normalised(matrix):

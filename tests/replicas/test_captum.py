@@ -6,13 +6,13 @@ import pytest
 import torch
 
 import benchmark
+from benchmark.checking import small_models
 from benchmark.errors import UserError
 from methods.captum import Captum
 from methods.gradient_norm import GradientNorm
 from methods.gradient_x_input import GradientXInput
 from methods.integrated_gradients import IntegratedGradients
 from methods.occlusion import Occlusion
-from tests import tiny_models
 from tests.replicas.conftest import assert_same
 
 
@@ -44,7 +44,7 @@ def test_captums_ablation_and_occlusion_are_ours(reader):
 def test_sampled_gradients_belong_to_the_example(model, batch, target):
     method = Captum(algorithm="GradientShap", arguments={"n_samples": 4, "stdevs": 0.1})
     found = method(model, batch, target).tokens
-    row = model.encode(tiny_models.inputs("bert", (7, 5, 9))[1:2])
+    row = model.encode(small_models.inputs("bert", (7, 5, 9))[1:2])
     single = method(model, replace(row, uids=batch.uids[1:2], keys=batch.keys[1:2]), target[1:2]).tokens
     assert_same(single[0], found[1, :5])
     assert not torch.allclose(replace(method, seed=1)(model, batch, target).tokens, found)

@@ -4,13 +4,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from benchmark.checking import small_models
 from benchmark.errors import NotApplicable
 from benchmark.targets import ClassTarget
 from methods.decompx import DecompX
 from methods.propagation.decomposed import decomposed
 from methods.propagation.mode import propagating
 from methods.propagation.part_rules import Parts
-from tests import tiny_models
 from tests.replicas.blocks_by_hand import LENGTHS, norm_of_part
 from tests.replicas.conftest import assert_same
 from tests.replicas.registry import replicates
@@ -162,7 +162,7 @@ def test_small_chunks_give_the_same(case, bias):
 
 
 def tolerance(model):
-    return 1e-6 if model.config.model_type in tiny_models.FLOAT32_INSIDE else 1e-12  # its norms compute in float32
+    return 1e-6 if model.config.model_type in small_models.FLOAT32_INSIDE else 1e-12  # its norms compute in float32
 
 
 @pytest.mark.parametrize("bias", ["absdot", "apart"])

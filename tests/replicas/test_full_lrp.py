@@ -5,12 +5,12 @@ import pytest
 import torch
 
 from benchmark import load_model
+from benchmark.checking import small_models
 from benchmark.targets import ClassTarget
 from methods.full_lrp import FullLrp, z_box
 from methods.lrp import Lrp
 from methods.propagation.relevance import relevance_pass
 from methods.propagation.rule_sets import rule_set
-from tests import tiny_models
 from tests.replicas.registry import replicates
 
 
@@ -42,9 +42,9 @@ def test_z_box_on_four_by_four_pixels():
 
 @pytest.fixture(scope="module", params=["vit", "deit", "dinov2", "beit"])
 def images(request, tmp_path_factory):
-    folder = tiny_models.save(request.param, tmp_path_factory.mktemp("models"))
+    folder = small_models.save(request.param, tmp_path_factory.mktemp("models"))
     model = load_model(folder, dtype="float64", device="cpu")
-    return model, model.encode(tiny_models.inputs(request.param, (1, 2, 3))), torch.tensor([0, 1, 2])
+    return model, model.encode(small_models.inputs(request.param, (1, 2, 3))), torch.tensor([0, 1, 2])
 
 
 @replicates(FullLrp)
@@ -73,7 +73,7 @@ def test_positions_keep_their_share_and_patches_sum_their_pixels(images):
 
 def test_without_positions_patches_have_the_relevance_of_the_first_blocks_input(tmp_path):
     """BEiT's patches enter the first block as they are."""
-    model = load_model(tiny_models.save("beit", tmp_path), dtype="float64", device="cpu")
-    batch, target = model.encode(tiny_models.inputs("beit", (1, 2))), torch.tensor([0, 1])
+    model = load_model(small_models.save("beit", tmp_path), dtype="float64", device="cpu")
+    batch, target = model.encode(small_models.inputs("beit", (1, 2))), torch.tensor([0, 1])
     found, above = (method(model, batch, target).tokens for method in (FullLrp(), Lrp()))
     assert torch.allclose(found[:, 1:], above[:, 1:], rtol=1e-5)

@@ -5,8 +5,8 @@ import torch
 from scipy.stats import spearmanr
 
 from benchmark import load_model
+from benchmark.checking import small_models
 from methods.information_flow import InformationFlow
-from tests import tiny_models
 from tests.replicas.blocks_by_hand import LENGTHS, residual_sum
 from tests.replicas.registry import replicates
 
@@ -64,12 +64,12 @@ def test_routes_are_followed_from_the_prediction(case, threshold):
 
 def test_half_precision_keeps_the_order_of_routes(tmp_path):
     """Small parts of a long state: importances are differences of sums, which a half has no digits for."""
-    folder = tiny_models.save("llama", tmp_path)
+    folder = small_models.save("llama", tmp_path)
     half = load_model(folder, dtype="bfloat16", device="cpu")
     exact = load_model(folder, dtype="float64", device="cpu")
     for weight, rounded in zip(exact.model.parameters(), half.model.parameters(), strict=True):
         weight.data.copy_(rounded.data)
-    batch = half.encode(tiny_models.inputs("llama", (20,)))
+    batch = half.encode(small_models.inputs("llama", (20,)))
     found, expected = (InformationFlow()(model, batch, torch.tensor([0])).tokens[0].double() for model in (half, exact))
     assert float((found - expected).abs().max() / expected.max()) < 0.05
     assert spearmanr(found, expected).statistic > 0.97

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
+from benchmark.checking import small_models
 from benchmark.errors import UserError
 from methods.integrated_gradients import IntegratedGradients
 from methods.shared.input_gradients import baseline_embeddings, embeddings_of
 from methods.shared.quadrature import nodes_and_weights
-from tests import tiny_models
 from tests.replicas.embeddings_by_hand import check, embedded, gradient
 from tests.replicas.registry import replicates
 
@@ -41,9 +41,9 @@ def test_integrated_gradients(model, batch, target, plain, baseline, rule, outpu
     check(IntegratedGradients(4, rule, baseline, output), model, batch, target, plain, slow)
 
 
-@pytest.fixture(scope="module", params=tiny_models.FAMILIES)
+@pytest.fixture(scope="module", params=small_models.FAMILIES)
 def any_model(request, tmp_path_factory):
-    return request.param, tiny_models.load(request.param, tmp_path_factory.mktemp("completeness"), scale=4.0)
+    return request.param, small_models.load(request.param, tmp_path_factory.mktemp("completeness"), scale=4.0)
 
 
 def completeness_gap(model, batch, target, method):
@@ -58,8 +58,8 @@ def completeness_gap(model, batch, target, method):
 def test_integrated_gradients_complete(any_model):
     """To the precision of the norms: those of llama and ModernBERT are computed in float32."""
     family, model = any_model
-    batch, target = model.encode(tiny_models.inputs(family)), torch.tensor([0, 1, 2])
-    baseline = "zero" if family in tiny_models.IMAGE_FAMILIES else "pad"
+    batch, target = model.encode(small_models.inputs(family)), torch.tensor([0, 1, 2])
+    baseline = "zero" if family in small_models.IMAGE_FAMILIES else "pad"
     few = completeness_gap(model, batch, target, IntegratedGradients(1, "left", baseline))
     many = completeness_gap(model, batch, target, IntegratedGradients(100, "gauss_legendre", baseline))
     assert many < 1e-5
@@ -89,7 +89,7 @@ def test_baselines_that_a_model_does_not_have(model, batch, target, any_model):
     ):
         IntegratedGradients(2, baseline="mask")(model, batch, target)
     family, other = any_model
-    if family in tiny_models.IMAGE_FAMILIES:
-        images = other.encode(tiny_models.inputs(family))
+    if family in small_models.IMAGE_FAMILIES:
+        images = other.encode(small_models.inputs(family))
         with pytest.raises(UserError, match="baseline=pad replaces tokens, and images have none; use baseline=zero"):
             IntegratedGradients(2, baseline="pad")(other, images, target)

@@ -6,9 +6,9 @@ import torch
 from transformers import AutoModelForImageClassification
 
 import benchmark
+from benchmark.checking import small_models
 from benchmark.errors import UserError
 from methods.occlusion import Occlusion
-from tests import tiny_models
 from tests.replicas.conftest import assert_same
 from tests.replicas.registry import replicates
 from tests.replicas.units_by_hand import CLASSES, TEXTS, alone, value_of
@@ -92,11 +92,11 @@ def test_words_of_a_truncated_pair_keep_their_own_drops(reader):
 
 
 def test_occlusion_of_an_image_slides_a_square(tmp_path):
-    model = tiny_models.load("vit", tmp_path)
+    model = small_models.load("vit", tmp_path)
     eager = AutoModelForImageClassification.from_pretrained(
         tmp_path / "vit", attn_implementation="eager", dtype=torch.float64
     )
-    batch = model.encode(tiny_models.inputs("vit"))
+    batch = model.encode(small_models.inputs("vit"))
     found = Occlusion(window=2, operator="mean", output="logit")(model, batch, torch.tensor([0, 1, 2])).tokens
     for row in range(3):
         image = batch.tensors["pixel_values"][row]

@@ -4,13 +4,14 @@ import json
 
 import pytest
 
+from benchmark.checking import small_models
 from benchmark.comparison import run_comparison
 from benchmark.models import load_model
 from benchmark.results.graph import AttributionGraph
 from benchmark.results.store import Ragged, read_record, read_rows
 from benchmark.run.views import GRAPH_EXAMPLES, token_strings
 from benchmark.settings.configuration import compose
-from tests import text_models, tiny_models
+from tests import text_models
 from tests.report.carried import carried
 
 EVALUATIONS = "[attribution_graph,kept_edges,receptive_field]"
@@ -101,8 +102,8 @@ def test_marks_of_byte_level_vocabularies_are_left_out(tmp_path):
 
 @pytest.mark.parametrize("family", ["bert", "vit"])
 def test_inputs_without_words_show_numbers(family, tmp_path):
-    model = tiny_models.load(family, tmp_path)
-    tokens = token_strings(model, model.encode(tiny_models.inputs(family, (5, 9))), 0)
+    model = small_models.load(family, tmp_path)
+    tokens = token_strings(model, model.encode(small_models.inputs(family, (5, 9))), 0)
     special_ends = 2 if family == "bert" else 1
     assert tokens[:3] == ["special", "0", "1"]
     assert tokens.count("special") == special_ends

@@ -7,7 +7,7 @@ import torch
 
 from benchmark.analyses.debate.edited_runs import Unedited
 from benchmark.analyses.debate.scopes import scopes
-from tests import tiny_models
+from benchmark.checking import small_models
 
 ALL = ("read_row", "each_layer", "all_layers")
 
@@ -19,9 +19,9 @@ def unedited(tmp_path_factory):
 
     def of(family="bert", lengths=(9, 5, 12)):
         if family not in loaded:
-            loaded[family] = tiny_models.load(family, folder)
+            loaded[family] = small_models.load(family, folder)
         model = loaded[family]
-        return Unedited.of(model, model.encode(tiny_models.inputs(family, lengths)))
+        return Unedited.of(model, model.encode(small_models.inputs(family, lengths)))
 
     return of
 
@@ -32,7 +32,7 @@ def ignoring(tmp_path_factory):
 
     Its attention is peaked, so that ln 2 is within reach of the divergence from it.
     """
-    model = tiny_models.load("bert", tmp_path_factory.mktemp("ignoring"))
+    model = small_models.load("bert", tmp_path_factory.mktemp("ignoring"))
     with torch.no_grad():
         for block in model.model.bert.encoder.layer:
             block.attention.self.value.weight.zero_()

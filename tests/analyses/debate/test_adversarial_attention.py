@@ -14,11 +14,11 @@ from benchmark.analyses.debate.edited_runs import Unedited, taken
 from benchmark.analyses.debate.found_attention import restored
 from benchmark.analyses.debate.scopes import scopes
 from benchmark.analyses.resumed import kept_file
+from benchmark.checking import small_models
 from benchmark.errors import NotApplicable, UserError
 from benchmark.models.divergences import LARGEST_JSD
 from benchmark.results.store import Ragged
 from benchmark.results.wording import number
-from tests import tiny_models
 from tests.analyses.debate.conftest import ALL, told, within
 
 HOW = Search(restarts=3, steps=12, learning_rate=1.0, noise=2.0, train=0.01, tolerance=0.05, penalty=500.0, seed=0)
@@ -30,7 +30,7 @@ def build(*overrides):
 
 @pytest.mark.parametrize("number", [0, 1, -1])
 def test_a_model_that_ignores_attention_allows_the_largest_divergence(number, ignoring):
-    base = Unedited.of(ignoring, ignoring.encode(tiny_models.inputs("bert", (12, 9))))
+    base = Unedited.of(ignoring, ignoring.encode(small_models.inputs("bert", (12, 9))))
     selected = within(base, number)
     found = search(selected, replace(HOW, steps=60), threshold=0.4)
     assert (found.change < 1e-9).all()

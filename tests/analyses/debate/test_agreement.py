@@ -21,6 +21,7 @@ from benchmark.analyses.debate.plausibility_and_faithfulness import (
 from benchmark.analyses.debate.read_attention import conicity, read_attention
 from benchmark.analyses.debate.word_scores import WordScores
 from benchmark.analyses.layouts import Measure
+from benchmark.checking import small_models
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations import ranks
 from benchmark.evaluations.base import higher
@@ -28,7 +29,6 @@ from benchmark.results.statistics import interval
 from benchmark.run.workbench import open_setting
 from benchmark.settings.configuration import compose
 from benchmark.settings.making import build
-from tests import tiny_models
 from tests.records import evaluation_record
 
 METHODS = "methods=[raw_attention,gradient_x_input,random]"
@@ -164,9 +164,9 @@ def test_heads_agree_as_a_loop_says(context):
 
 
 def test_an_encoder_and_a_decoder_have_no_single_sequence(tmp_path):
-    model = tiny_models.load("bart", tmp_path)
+    model = small_models.load("bart", tmp_path)
     with pytest.raises(NotApplicable, match="no single sequence"):
-        read_attention(model, model.encode(tiny_models.inputs("bart")), "max")
+        read_attention(model, model.encode(small_models.inputs("bart")), "max")
 
 
 def test_the_rank_correlation_is_that_of_the_means():

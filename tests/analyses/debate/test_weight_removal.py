@@ -89,9 +89,9 @@ def test_the_smallest_set_equals_removing_weight_after_weight(unedited, order):
 
 def test_a_decision_that_does_not_hang_on_attention_never_flips(ignoring):
     from benchmark.analyses.debate.edited_runs import Unedited
-    from tests import tiny_models
+    from benchmark.checking import small_models
 
-    base = Unedited.of(ignoring, ignoring.encode(tiny_models.inputs("bert", (6, 4))))
+    base = Unedited.of(ignoring, ignoring.encode(small_models.inputs("bert", (6, 4))))
     figures = weight_removal.one_weight(within(base, 0), 2, seed=0, renormalise=True)
     assert figures["difference of JSD"].abs().max() < 1e-9
     assert (figures["neither flips"] == 1).all()

@@ -10,8 +10,9 @@ from benchmark import load_model
 from benchmark.analyses.patterns.attention_patterns import AttentionPatterns, pattern_arrays
 from benchmark.analyses.patterns.pattern_sums import PATTERNS, entropies, pattern_shares
 from benchmark.analyses.patterns.token_roles import token_roles
+from benchmark.checking import small_models
 from benchmark.errors import NotApplicable
-from tests import text_models, tiny_models
+from tests import text_models
 from tests.planted_heads import SEP_KIND, WORD_KIND, Nowhere, Offset, ToKind, save_planted_heads
 
 TEXTS = ["a fine film , the untold story", "the plot was dull .", "good"]
@@ -121,8 +122,8 @@ def test_a_decoder_has_no_separators_and_sees_what_came_before(tmp_path):
 
 
 def test_an_image_has_a_start_token_and_nothing_else(tmp_path):
-    model = tiny_models.load("vit", tmp_path)
-    batch = model.encode(tiny_models.inputs("vit"))
+    model = small_models.load("vit", tmp_path)
+    batch = model.encode(small_models.inputs("vit"))
     assert set(token_roles(model, batch)) == {"start token"}
     shares = pattern_arrays(model, batch)["shares"]
     assert np.isnan(shares[:, PATTERNS.index("to punctuation")]).all()

@@ -10,9 +10,10 @@ from benchmark import load_model
 from benchmark.analyses.patterns.head_clusters import HeadClusters, plane
 from benchmark.analyses.patterns.head_distances import head_distances
 from benchmark.analyses.patterns.word_clusters import Occurrences, WordClusters, silhouette
+from benchmark.checking import small_models
 from benchmark.errors import NotApplicable
 from benchmark.models.words import hidden_states, word_states
-from tests import text_models, tiny_models
+from tests import text_models
 from tests.planted_heads import SEP_KIND, WORD_KIND, Nowhere, Offset, ToKind, save_planted_heads
 
 TEXTS = ["a fine film , the untold story", "the plot was dull .", "good"]
@@ -149,6 +150,6 @@ def test_one_word_by_label(bert, given):
 
 
 def test_images_have_no_words(tmp_path, given):
-    model = tiny_models.load("vit", tmp_path)
+    model = small_models.load("vit", tmp_path)
     with pytest.raises(NotApplicable, match="no words"):
-        WordClusters(limit=None)(given(model, [model.encode(tiny_models.inputs("vit"))]))
+        WordClusters(limit=None)(given(model, [model.encode(small_models.inputs("vit"))]))

@@ -8,13 +8,13 @@ import torch
 from omegaconf import OmegaConf
 
 from benchmark.analyses.trust.stability import SENSITIVITY, Stability, unit_length
+from benchmark.checking import small_models
 from benchmark.errors import NotApplicable
 from benchmark.models.noise import noisy
 from benchmark.settings.configuration import compose
 from benchmark.settings.making import make
 from benchmark.targets import ClassTarget
 from benchmark.types import Attribution, Method
-from tests import tiny_models
 
 
 class Sums(Method):
@@ -168,6 +168,6 @@ def test_the_noise_reaches_what_every_method_computes(name, model, batches):
 
 
 def test_a_model_that_embeds_twice_is_refused(tmp_path):
-    bart = tiny_models.load("bart", tiny_models.save("bart", tmp_path))
+    bart = small_models.load("bart", small_models.save("bart", tmp_path))
     with pytest.raises(NotApplicable, match="embeds its input twice"), noisy(bart, torch.zeros(1, 2, 3)):
         pass

@@ -6,10 +6,10 @@ from typing import Any
 import torch
 
 import benchmark
+from benchmark.checking import small_models
 from benchmark.models.components import Graph
 from benchmark.targets import Contrast
 from benchmark.types import Batch
-from tests import tiny_models
 
 PAIRS = ([5, 9, 7, 12, 6], [5, 14, 7, 12, 8]), ([11, 6, 8, 13, 7], [11, 6, 15, 13, 10])
 
@@ -36,7 +36,7 @@ class Case:
 
 
 def made(folder):
-    model = benchmark.load_model(tiny_models.save("gpt2", folder), dtype="float64", device="cpu")
+    model = benchmark.load_model(small_models.save("gpt2", folder), dtype="float64", device="cpu")
     clean, other = (model.encode([{"input_ids": pair[k]} for pair in PAIRS]) for k in (0, 1))
     return Case(model, replace(clean, corrupted=other.tensors))
 

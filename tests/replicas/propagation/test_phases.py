@@ -3,19 +3,19 @@
 import pytest
 import torch
 
+from benchmark.checking import small_models
 from benchmark.models.read_rows import everywhere
 from benchmark.targets import ClassTarget
 from methods.edges.base import attention_and_gradient
 from methods.propagation.relevance import relevance_pass
 from methods.propagation.rule_sets import RULE_SETS, RuleSet
-from tests import tiny_models
 from tests.replicas.conftest import assert_same
 
 
-@pytest.fixture(scope="module", params=tiny_models.FAMILIES)
+@pytest.fixture(scope="module", params=small_models.FAMILIES)
 def family(request, tmp_path_factory):
-    model = tiny_models.load(request.param, tmp_path_factory.mktemp("model"))
-    batch = model.encode(tiny_models.inputs(request.param))
+    model = small_models.load(request.param, tmp_path_factory.mktemp("model"))
+    batch = model.encode(small_models.inputs(request.param))
     target = torch.tensor([0, 1, 2])
     return model, batch, target, attention_and_gradient(model, batch, ClassTarget(target))[1]
 

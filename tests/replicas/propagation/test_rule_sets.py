@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 import benchmark
+from benchmark.checking import small_models
 from benchmark.errors import UserError
 from benchmark.models.read_rows import everywhere
 from benchmark.targets import ClassTarget
@@ -21,7 +22,6 @@ from methods.propagation.mode import propagating
 from methods.propagation.relevance import relevance_pass
 from methods.propagation.relevance_mode import RelevancePropagation
 from methods.propagation.rule_sets import RULE_SETS, Conservative, rule_set
-from tests import tiny_models
 from tests.replicas.conftest import numbers
 
 
@@ -47,14 +47,14 @@ def test_epsilon_to_zero_is_gradient_times_input_in_a_relu_network_without_biase
     assert errors[2] < 1e-12
 
 
-@pytest.fixture(scope="module", params=tiny_models.FAMILIES)
+@pytest.fixture(scope="module", params=small_models.FAMILIES)
 def family(request):
     return request.param
 
 
 @pytest.fixture(scope="module")
 def model(family, tmp_path_factory):
-    return tiny_models.load(family, tmp_path_factory.mktemp("rule_sets"))
+    return small_models.load(family, tmp_path_factory.mktemp("rule_sets"))
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +125,7 @@ def test_relevance_is_conserved_at_the_input_of_every_block_where_the_rule_set_s
     """From the seed at the target's logit, 1 or y_t, down to every block. Where it says no, it is not."""
     conditions = "model" if name in IGNORE_BIASES else "rectified" if name == "conservative" else "unbiased"
     network = request.getfixturevalue(conditions)
-    batch = network.encode(tiny_models.inputs(family))
+    batch = network.encode(small_models.inputs(family))
     part = relevance_pass(network, batch, ClassTarget(TARGET), EXACT[name], "hidden")
     trace, relevance = part.trace, part.layers
     assert len(relevance) == network.n_layers
@@ -143,7 +143,7 @@ def test_relevance_is_conserved_at_the_input_of_every_block_where_the_rule_set_s
 
 def test_what_attnlrp_loses_is_what_its_softmax_rule_takes(unbiased, family):
     """y_t − Σ R = Σ_l Σ_hij (R − log A ⊙ (R − A Σ_k R)), with R the relevance of A: nothing else is lost anywhere."""
-    batch = unbiased.encode(tiny_models.inputs(family))
+    batch = unbiased.encode(small_models.inputs(family))
     part = relevance_pass(unbiased, batch, ClassTarget(TARGET), EXACT["attnlrp"], "hidden")
     trace, hidden = part.trace, part.layers
     kept, magnitude = totals(trace, hidden)
@@ -161,7 +161,7 @@ def test_what_attnlrp_loses_is_what_its_softmax_rule_takes(unbiased, family):
 def test_biases_and_activations_take_their_share(model, family):
     """The conditions are conditions: with biases and GELU the same sets lose relevance."""
     biased = any(isinstance(module, nn.Linear) and module.bias is not None for module in model.model.modules())
-    batch = model.encode(tiny_models.inputs(family))
+    batch = model.encode(small_models.inputs(family))
     for name in ("epsilon", "conservative") if biased else ("conservative",):
         part = relevance_pass(model, batch, ClassTarget(TARGET), EXACT[name], "hidden")
         trace, relevance = part.trace, part.layers
@@ -172,7 +172,7 @@ def test_biases_and_activations_take_their_share(model, family):
 @pytest.mark.parametrize("name", ["epsilon", "alpha_beta", "gamma", "attnlrp"])
 def test_the_seed_is_the_logit_with_its_sign(name, model, family):
     """Seeded with 1, a class and its opposite would be explained alike: R / y_t is the same for both."""
-    batch = model.encode(tiny_models.inputs(family))
+    batch = model.encode(small_models.inputs(family))
     part = relevance_pass(model, batch, ClassTarget(TARGET), EXACT[name], "hidden")
     trace, relevance = part.trace, part.layers
     shares = relevance_pass(model, batch, ClassTarget(TARGET), replace(EXACT[name], seed="one"), "hidden").layers
@@ -188,7 +188,7 @@ def test_the_seed_is_the_logit_with_its_sign(name, model, family):
 @pytest.mark.parametrize("name", ["epsilon", "attnlrp", "conservative"])
 def test_edges_take_the_same_rule_sets(name, model, family):
     """Half of what reaches the product A·V reaches A; the conservative set gives A ⊙ ∂y/∂A with the rest held constant."""
-    batch = model.encode(tiny_models.inputs(family))
+    batch = model.encode(small_models.inputs(family))
     edges = FactorProduct(("relevance",), rules=rule_set(name))(model, batch, TARGET)
     named = FactorProduct(("relevance",), rules=name)(model, batch, TARGET)
     assert all(torch.equal(one, other) for one, other in zip(edges, named, strict=True))

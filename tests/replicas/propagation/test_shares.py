@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from benchmark.checking import small_models
 from benchmark.models.parts import blocks_parts
 from benchmark.targets import ClassTarget
 from methods.propagation.relevance import relevance_pass
 from methods.propagation.rule_sets import rule_set
 from methods.propagation.shares import RelevanceShares, block_shares, relevance_of_operands
-from tests import tiny_models
 
 TARGET = ClassTarget(torch.tensor([0, 2, 1]))
 FAMILIES = ("bert", "distilbert", "gpt2", "vit")
@@ -19,8 +19,8 @@ FAMILIES = ("bert", "distilbert", "gpt2", "vit")
 
 @pytest.fixture(scope="module", params=FAMILIES)
 def loaded(request, tmp_path_factory):
-    model = tiny_models.load(request.param, tmp_path_factory.mktemp("models"))
-    return model, model.encode(tiny_models.inputs(request.param, (5, 4, 6)))
+    model = small_models.load(request.param, tmp_path_factory.mktemp("models"))
+    return model, model.encode(small_models.inputs(request.param, (5, 4, 6)))
 
 
 def slow_shares(first, second, branches):
@@ -81,7 +81,7 @@ def test_shares_do_not_depend_on_padding_batch_or_chunks(loaded):
     chunked = RelevanceShares()(replace(model, memory_budget=1), batch, TARGET)
     assert torch.allclose(found, chunked, atol=1e-6)
     family = model.config.model_type
-    for example, single in enumerate(tiny_models.inputs(family, (5, 4, 6))):
+    for example, single in enumerate(small_models.inputs(family, (5, 4, 6))):
         alone = RelevanceShares()(model, model.encode([single]), TARGET[example : example + 1])
         assert torch.allclose(found[example], alone[0], atol=1e-6)
 

@@ -1,0 +1,191 @@
+"""Checks of a model: is a checkpoint read as it should be, so that what is said of it is said of it?"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import torch
+
+from benchmark.checking import places
+from benchmark.checking.conserved import TOLERANCE, found_in, without_biases_of_norms
+from benchmark.checking.methods import outcome_of
+from benchmark.checking.padding import tolerance
+from benchmark.checking.report import Finding, Outcome, Report
+from benchmark.checking.subject import Place, Subject, gap_of
+from benchmark.errors import NotApplicable, UserError, near
+from benchmark.models.ledger import keeping_ledger
+from benchmark.settings.making import build
+
+RULES = ("lrp_epsilon", "lrp_gamma", "lrp_alpha_beta", "attnlrp", "conservative_lrp", "transformer_attribution")
+"""A method of each rule set."""
+
+_EQUAL = 1e-10
+
+
+def logits(place: Place) -> Finding:
+    """The answers are those of the plain transformers model with the same weights."""
+    plain = place.copy().model
+    for module in plain.modules():
+        if hasattr(config := getattr(module, "config", None), "_attn_implementation"):
+            config._attn_implementation = "eager"  # type: ignore[union-attr]
+    with torch.no_grad():
+        expected = plain(**place.model.streams.both_masks(place.batch.tensors)).logits
+    gap = gap_of(place.model.run(place.batch, record=("attentions",)).logits, expected)
+    return Finding(f"logits equal those of {type(plain).__name__} with its own attention", gap, tolerance_of(place))
+
+
+def tolerance_of(place: Place) -> float:
+    """Of models that compute parts of a pass in float32 whatever their precision is, more than rounding of float64."""
+    limit = tolerance(Subject(None, "", place))  # type: ignore[arg-type]
+    return limit if limit > 1e-6 else _EQUAL
+
+
+def rows(place: Place) -> Finding:
+    """The rows of attention of every layer and head sum to 1."""
+    worst, where = 0.0, ""
+    for layer, attention in enumerate(place.model.run(place.batch, record=("attentions",)).attentions):
+        own = place.batch.attention_mask if attention.shape[2] == place.batch.units.shape[1] else None
+        sums = attention.sum(-1)
+        gaps = (sums - 1).abs() if own is None else ((sums - 1).abs() * own[:, None])
+        if float(gaps.max()) > worst:
+            worst, where = float(gaps.max()), f"layer {layer}"
+    return Finding("rows of attention sum to 1", worst, 1e-6, where if worst > 1e-6 else "")
+
+
+def blocks(place: Place) -> Finding:
+    """A pass that begins again at block l, with the states that are recorded there, gives the same answer, for each l."""
+    model = place.model
+    trace = model.run(place.batch, record=("hidden", "attentions"))
+    worst, where = 0.0, ""
+    for layer in range(model.n_layers):
+        again = model.run(place.batch.tensors, start=(layer, trace.hidden[layer])).logits
+        if (gap := gap_of(again, trace.logits)) > worst:
+            worst, where = gap, f"layer {layer}"
+    limit = max(1e-8, tolerance_of(place))
+    words = (
+        f"{model.n_layers} blocks, {model.n_heads} heads each, in the order in which they run: a pass can begin at each"
+    )
+    return Finding(words, worst, limit, where if worst > limit else "")
+
+
+def read(place: Place) -> Finding:
+    """Attention of the last layer in rows that are said not to be read changes no answer, and that in the others does."""
+    model, batch = place.model, place.batch
+    trace = model.run(batch, record=("attentions",), grad=True)
+    seed = place.target.seed(trace.logits)
+    gradient = model.gradients(trace.logits, trace.attentions[-1:], weights=seed)[0].abs().amax((1, 3))
+    weights = model.read_weights(batch)
+    if gradient.shape != weights.shape:
+        raise NotApplicable("the last layer attends to another sequence than that of the tokens")
+    scale = float(gradient.max()) or 1.0
+    outside = float((gradient * (weights == 0)).max()) / scale
+    rows_read = [sorted(row.nonzero().flatten().tolist()) for row in weights]
+    told = "all tokens" if all(len(row) > 3 for row in rows_read) else "; ".join(str(row) for row in rows_read)
+    silent = [b for b, row in enumerate(rows_read) if not bool(gradient[b, row].any())]
+    if silent:
+        return Finding(
+            f"the rows that are said to be read ({told}) change no answer", where=f"example {silent[0] + 1}", ok=False
+        )
+    return Finding(f"rows read of each example: {told}", outside, 1e-9)
+
+
+def rules(place: Place) -> Finding:
+    """Every operation of the model has a rule of relevance; those without are listed."""
+    missing: dict[str, list[str]] = {}
+    for name in RULES:
+        with keeping_ledger(len(place.inputs), lenient=True) as ledger, suppress(NotApplicable):
+            build(f"methods/{name}")(place.copy(), place.batch, place.target)
+        for operation in ledger.missing:
+            missing.setdefault(operation, []).append(name)
+    if not missing:
+        return Finding(f"every operation has a rule in {', '.join(RULES)}")
+    told = "; ".join(f"{operation} ({', '.join(dict.fromkeys(names))})" for operation, names in missing.items())
+    return Finding(f"without a rule: {told}", ok=False)
+
+
+def conserved_by(name: str, place: Place) -> Finding:
+    """Relevance by one method's rules leaves every operation that it reaches."""
+    model = without_biases_of_norms(place.copy())
+    with keeping_ledger(len(place.inputs)) as ledger:
+        build(f"methods/{name}")(model, place.batch, place.target)
+    return found_in(ledger, TOLERANCE)
+
+
+def conservation(place: Place) -> list[Finding]:
+    """What `conserved` asks, of each rule set."""
+    found = []
+    for name in RULES:
+        try:
+            one = conserved_by(name, place)
+        except NotApplicable as answer:
+            one = Finding(f"not applicable: {answer}", ok=True)
+        place_named = f"{name}, {one.where}" if one.where else name
+        found.append(Finding(one.words, one.gap, one.tolerance, place_named, one.ok))
+    return found
+
+
+def gradients(place: Place) -> Finding:
+    """The gradient of the answer reaches the attention of every layer."""
+    trace = place.model.run(place.batch, record=("attentions",), grad=True)
+    found = place.model.gradients(trace.logits, trace.attentions, weights=place.target.seed(trace.logits))
+    sizes = [float(one.abs().max()) for one in found]
+    silent = [layer for layer, size in enumerate(sizes) if not size > 0]
+    if silent:
+        return Finding("no gradient of the answer reaches its attention", where=f"layer {silent[0]}", ok=False)
+    return Finding(f"the gradient reaches the attention of all {len(sizes)} layers")
+
+
+def memory(place: Place) -> Finding:
+    """What the attention of all layers takes, by length."""
+    model = place.model
+    lengths = sorted({min(length, model.window) for length in (32, 128, 512)})
+    told: Sequence[str] = [f"{model.attention_bytes(n) / n / 1024:.1f} KiB a token at {n} tokens" for n in lengths]
+    return Finding(
+        f"attention of {model.n_layers} layers in {str(model.dtype).removeprefix('torch.')}: {', '.join(told)}"
+    )
+
+
+CHECKS: Mapping[str, Callable[[Place], Finding | list[Finding]]] = {
+    "logits": logits,
+    "rows": rows,
+    "blocks": blocks,
+    "read": read,
+    "gradients": gradients,
+    "rules": rules,
+    "conservation": conservation,
+    "memory": memory,
+}
+"""By the name that `only` takes."""
+
+
+def check_model(model: Any, only: Sequence[str] = ()) -> Report:
+    """Check a model: are its answers, attention, blocks and rows read right, and does relevance get through?
+
+    Args:
+        model: a loaded one (`benchmark.load_model`), or the name of a small one.
+        only: names of checks; none for all.
+
+    Returns:
+        A `Report`.
+
+    Raises:
+        UserError: there is no such check or model.
+
+    Example:
+        >>> check_model("gpt2", only=["logits", "rows", "blocks"]).ok
+        True
+    """
+    names = [only] if isinstance(only, str) else list(only)
+    if wrong := [name for name in names if name not in CHECKS]:
+        raise UserError(f"only={wrong[0]} is no check of a model; {near(wrong[0], list(CHECKS))}")
+    outcomes: list[Outcome] = []
+    told: dict[str, str] = {}
+    called = []
+    for place in places.of(model):
+        called.append(place.name)
+        told[place.name] = place.model.fingerprint
+        for name, ask in CHECKS.items():
+            if not names or name in names:
+                outcomes += outcome_of(place.name, name, partial(ask, place), {})
+    return Report(", ".join(called), "model", told, tuple(outcomes))
