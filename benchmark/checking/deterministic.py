@@ -60,6 +60,7 @@ def _with_another_seed(subject: Subject, first: Attribution) -> bool | None:
     method: Any = subject.method
     if not is_dataclass(method) or "seed" not in {field.name for field in fields(method)}:
         return None
-    other = subject.with_settings(seed=method.seed + 1)  # type: ignore[attr-defined]
+    seed: int = getattr(method, "seed")  # noqa: B009 - of a class that mypy does not know
+    other = subject.with_settings(seed=seed + 1)
     place = subject.place
     return difference(other.explain(place.batch, place.target), first)[0] > 0

@@ -88,7 +88,7 @@ def watching_gradients(model: nn.Module, count: int, *, by_value: bool = False) 
             if not list(module.children()):
                 wrapped = _noting(ledger, path, module.forward, by_value=by_value)
                 stack.callback(partial(_put_back, module, module.__dict__.get("forward")))
-                module.forward = wrapped  # type: ignore[method-assign]
+                module.forward = wrapped
         yield ledger
 
 

@@ -21,18 +21,25 @@ RULES = ("lrp_epsilon", "lrp_gamma", "lrp_alpha_beta", "attnlrp", "conservative_
 """A method of each rule set."""
 
 _EQUAL = 1e-10
+_SUM = 1e-6
 
 
 def logits(place: Place) -> Finding:
     """The answers are those of the plain transformers model with the same weights."""
-    plain = place.copy().model
-    for module in plain.modules():
-        if hasattr(config := getattr(module, "config", None), "_attn_implementation"):
-            config._attn_implementation = "eager"  # type: ignore[union-attr]
-    with torch.no_grad():
-        expected = plain(**place.model.streams.both_masks(place.batch.tensors)).logits
+    inputs, expected = place.model.streams.both_masks(place.batch.tensors), None
+    for own in ("sdpa", "eager"):  # the second of families without the first; it computes a softmax in float32
+        plain = place.copy().model
+        for module in plain.modules():
+            if hasattr(config := getattr(module, "config", None), "_attn_implementation"):
+                config._attn_implementation = own  # type: ignore[union-attr]
+        with torch.no_grad(), suppress(ValueError, NotImplementedError):
+            expected = plain(**inputs).logits
+            break
+    if expected is None:
+        raise NotApplicable("the model has no attention of transformers' own that runs here")
     gap = gap_of(place.model.run(place.batch, record=("attentions",)).logits, expected)
-    return Finding(f"logits equal those of {type(plain).__name__} with its own attention", gap, tolerance_of(place))
+    words = f"logits equal those of {type(plain).__name__} with its own attention ({own})"
+    return Finding(words, gap, max(tolerance_of(place), 1e-6 if own == "eager" else 0.0))
 
 
 def tolerance_of(place: Place) -> float:
@@ -43,19 +50,23 @@ def tolerance_of(place: Place) -> float:
 
 def rows(place: Place) -> Finding:
     """The rows of attention of every layer and head sum to 1."""
-    worst, where = 0.0, ""
-    for layer, attention in enumerate(place.model.run(place.batch, record=("attentions",)).attentions):
-        own = place.batch.attention_mask if attention.shape[2] == place.batch.units.shape[1] else None
-        sums = attention.sum(-1)
-        gaps = (sums - 1).abs() if own is None else ((sums - 1).abs() * own[:, None])
-        if float(gaps.max()) > worst:
-            worst, where = float(gaps.max()), f"layer {layer}"
-    return Finding("rows of attention sum to 1", worst, 1e-6, where if worst > 1e-6 else "")
+    mask = place.batch.attention_mask[:, None]
+    gaps = []
+    for attention in place.model.run(place.batch, record=("attentions",)).attentions:
+        off = (attention.sum(-1) - 1).abs()
+        gaps.append(float((off * mask).max()) if attention.shape[2] == mask.shape[2] else float(off.max()))
+    wrong = [layer for layer, gap in enumerate(gaps) if not gap <= _SUM]
+    return Finding("rows of attention sum to 1", max(gaps), _SUM, f"layer {wrong[0]}" if wrong else "")
 
 
 def blocks(place: Place) -> Finding:
-    """A pass that begins again at block l, with the states that are recorded there, gives the same answer, for each l."""
+    """A pass that begins again at block l, with the states that are recorded there, gives the same answer, for each l.
+
+    There are as many as the configuration says.
+    """
     model = place.model
+    if (count := _blocks_of_config(model.config)) not in (None, model.n_layers):
+        return Finding(f"the configuration says {count} attention calls, and {model.n_layers} are found", ok=False)
     trace = model.run(place.batch, record=("hidden", "attentions"))
     worst, where = 0.0, ""
     for layer in range(model.n_layers):
@@ -67,6 +78,15 @@ def blocks(place: Place) -> Finding:
         f"{model.n_layers} blocks, {model.n_heads} heads each, in the order in which they run: a pass can begin at each"
     )
     return Finding(words, worst, limit, where if worst > limit else "")
+
+
+def _blocks_of_config(config: Any) -> int | None:
+    """How many calls of attention a pass has, as far as the configuration says it; a decoder beside an encoder has two."""
+    if getattr(config, "is_encoder_decoder", False):
+        layers = [getattr(config, name, None) for name in ("encoder_layers", "decoder_layers")]
+        return None if None in layers else layers[0] + 2 * layers[1]  # type: ignore[operator]
+    count: int | None = getattr(config, "num_hidden_layers", None)
+    return count
 
 
 def read(place: Place) -> Finding:

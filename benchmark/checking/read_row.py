@@ -7,7 +7,7 @@ from benchmark.checking.programs import TEXTS, WORDS, family_like, place_of, voc
 from benchmark.checking.report import Finding
 from benchmark.checking.subject import Subject
 from benchmark.models.written.mechanism import weight_of
-from benchmark.models.written.program import READ, Head, Layer, Program
+from benchmark.models.written.program import READ, Features, Head, Layer, Program
 from benchmark.targets import ClassTarget
 
 SHARE = 0.8
@@ -18,7 +18,7 @@ LOOKS = dict(zip(WORDS, (*WORDS[2:], *WORDS[:2]), strict=True)) | {READ: "oak"}
 
 
 def _program() -> Program:
-    words = {word: {f"is {word}": 1.0, "says": 1.0} for word in WORDS}
+    words: dict[str, Features] = {word: {f"is {word}": 1.0, "says": 1.0} for word in WORDS}
     heads = [
         ((READ if word == READ else f"is {word}"), f"is {other}", weight_of(SHARE)) for word, other in LOOKS.items()
     ]

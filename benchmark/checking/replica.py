@@ -20,7 +20,9 @@ def replica(subject: Subject) -> Finding:
     if told is None:
         raise NotApplicable("the class does not say which method it `replicates`")
     other = build(f"methods/{told}") if isinstance(told, str) else told
-    other = other if isinstance(other, Method) else as_compared(other)
+    other = as_compared(other)
+    if not isinstance(other, Method):
+        return Finding(f"{told} explains no single examples", ok=False)
     place = subject.place
     expected = Subject(other, f"{subject.name}.replicates", place).own
     own = subject.own

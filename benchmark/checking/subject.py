@@ -159,14 +159,15 @@ class Subject:
 
     def with_settings(self, **settings: Any) -> "Subject":
         """The same with other settings of the method."""
-        return replace(self, method=replace(self.method, **settings))  # type: ignore[type-var]
+        method: Any = self.method
+        return replace(self, method=replace(method, **settings))
 
 
 class _Unwatched(Checked):
     """Its answers are looked at, and what it does to the model is not undone."""
 
     @property
-    def ours(self) -> bool:  # type: ignore[override]
+    def ours(self) -> bool:
         """So that nothing is compared before and after."""
         return True
 

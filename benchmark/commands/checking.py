@@ -14,8 +14,9 @@ from benchmark.commands.running import log_to_standard_error, settled_as_typed
 from benchmark.errors import UserError
 from benchmark.exits import Kept, in_one_line, on_termination
 from benchmark.settings.checking import check_parts
-from benchmark.settings.configuration import options
+from benchmark.settings.configuration import missing_keys, options
 from benchmark.settings.sources import NoSuchTarget, outline_of
+from benchmark.settings.ways_out import not_set
 
 if TYPE_CHECKING:
     from benchmark.checking.report import Report
@@ -94,6 +95,9 @@ def looked_at(words: Sequence[str]) -> Asked:
     has_model = any(text.partition("=")[0] == "model" for text in overrides)
     settings = [*_chosen(name, arguments.directory), *overrides]
     config = settled_as_typed("config", settings, arguments.directory, sweep=False)[1]
+    for group in ("task", "model") if has_model else ():
+        if missing := missing_keys(config[group]):
+            raise UserError(not_set(f"{group}.{missing[0]}"))
     check_parts(config, (*(("methods",) if name else ()), *(("task", "model") if has_model else ())))
     paths = {key: Path(own[key]) for key in ("golden", "write_golden", "out") if key in own}
     only = tuple(filter(None, own.get("only", "").strip("[]").split(",")))

@@ -148,7 +148,9 @@ class Ledger:
             _LEDGER.reset(token)
         for one in result if isinstance(result, list | tuple) else (result,):
             if isinstance(one, Tensor) and one.requires_grad:
-                one.register_hook(partial(arrived, one.detach()))
+                one.register_hook(  # type: ignore[no-untyped-call]
+                    partial(arrived, one.detach())
+                )
         return result
 
     def first_gap(self, tolerance: float) -> Entry | None:
@@ -165,7 +167,9 @@ def _noted(is_active: Callable[[Tensor], bool], left: Callable[[Tensor, Tensor |
         return value
     alias = value.view_as(value)
     alias.__dict__.update(value.__dict__)
-    alias.register_hook(partial(left, value.detach()))
+    alias.register_hook(  # type: ignore[no-untyped-call]
+        partial(left, value.detach())
+    )
     return alias
 
 
