@@ -12,7 +12,7 @@ _BLOCK = re.compile(r"^```(\w*|\{.*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _SHOWN = re.compile(r"^`([\w/]+\.\w+)`:\n\n```\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _MADE = re.compile(r"<!-- (?:python|results:) .*?<!-- end of .*?-->", re.DOTALL)
 _SPAN = re.compile(r"`([^`]+)`|<code>(.*?)</code>")
-_COMMAND = re.compile(r"(?:python|\.venv/bin/python|make|pre-commit|wandb) ")
+_COMMAND = re.compile(r"(?:python|\.venv/bin/python|make|pre-commit|wandb|attention-benchmark check) ")
 
 
 def blocks(page: Path) -> Iterator[tuple[str, str]]:

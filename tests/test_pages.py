@@ -21,7 +21,7 @@ from transformers import BertConfig
 from wandb.cli.cli import cli as wandb_commands
 
 from benchmark.catalogue import main as print_catalogue
-from benchmark.commands import entry
+from benchmark.commands import checking, entry
 from benchmark.commands.running import settled_as_typed
 from benchmark.comparison import run_comparison
 from benchmark.errors import UserError
@@ -220,6 +220,16 @@ def hook(words, here):
     assert (REPOSITORY / ".pre-commit-config.yaml").is_file()
 
 
+def check_one(words, here):
+    """`attention-benchmark check`: read as it stands, and one of its checks made."""
+    asked = checking.looked_at(words)
+    one = "rows" if asked.method is None else "form"
+    kept = [word for word in words if not word.startswith(("only=", "golden=", "write_golden="))]
+    with contextlib.redirect_stdout(io.StringIO()) as printed, pytest.raises(SystemExit) as caught:
+        checking.check([*kept, f"only={one}", "out=checked"])
+    assert caught.value.code == 0, printed.getvalue()
+
+
 RUNNERS = {
     f"{COMPARE}plan ": plan,
     COMPARE: compare,
@@ -232,6 +242,7 @@ RUNNERS = {
     ".venv/bin/python -m pytest ": run_tests,
     "pre-commit ": hook,
     "wandb ": send_offline_runs,
+    "attention-benchmark check ": check_one,
 }
 """How the commands that begin so are run; the first that fits."""
 

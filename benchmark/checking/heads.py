@@ -12,12 +12,12 @@ from benchmark.errors import NotApplicable
 from benchmark.models.classifier import Classifier
 from benchmark.models.parts import blocks_parts
 
-LAYER, HEAD = 0, 0
-"""The head that is made to do nothing."""
+HEAD = 0
+"""The head of every layer that is made to do nothing."""
 
 
 def heads(subject: Subject) -> Finding:
-    """In two copies a head moves nothing (its columns of the output layer are 0), and it attends differently in each.
+    """In two copies one head of every layer moves nothing (its columns of the output layer are 0), and it attends differently in each.
 
     The two are one function, so that a method that looks at the answer gives equal scores of tokens.
     """
@@ -30,15 +30,15 @@ def heads(subject: Subject) -> Finding:
     second = subject.explain(place.batch, place.target, other).tokens
     assert second is not None
     gap, limit = gap_of(second, first), tolerance(subject)
-    where = f"layer {LAYER}, head {HEAD}"
     if gap <= limit:
-        return Finding("where it moves nothing, how it attends changes no score of a token", gap, limit, where)
-    words = f"head {HEAD} of layer {LAYER} does nothing, and how it attends changes scores by {gap:.2g} of the largest"
-    return Finding(words, gap, limit, where)
+        words = f"where head {HEAD} of every layer moves nothing, how it attends changes no score of a token"
+        return Finding(words, gap, limit)
+    words = f"head {HEAD} of every layer does nothing, and how it attends changes scores by {gap:.2g} of the largest"
+    return Finding(words, gap, limit, f"head {HEAD}")
 
 
 def silenced(subject: Subject, queries: float) -> Classifier:
-    """A copy in which the head moves nothing, with its queries multiplied by a factor.
+    """A copy in which the head of every layer moves nothing, with its queries multiplied by a factor.
 
     Raises:
         NotApplicable: the layers of a block's attention cannot be told apart, or two blocks share them.
@@ -47,10 +47,11 @@ def silenced(subject: Subject, queries: float) -> Classifier:
     blocks = blocks_parts(model, subject.place.batch)
     if len({id(block.output[0][1]) for block in blocks if block.output}) != len(blocks):
         raise NotApplicable("blocks share their weights, so that none can be changed by itself")
-    if blocks[LAYER].norms:
+    if any(block.norms for block in blocks):
         raise NotApplicable("queries are normalised, so that a factor of one head's does not change how it attends")
-    attention = attention_layers(blocks[LAYER], model.n_heads)
     with torch.no_grad():
-        attention.output_of(HEAD).zero_()
-        attention.head(attention.query, HEAD).scale(queries)
+        for block in blocks:
+            attention = attention_layers(block, model.n_heads)
+            attention.output_of(HEAD).zero_()
+            attention.head(attention.query, HEAD).scale(queries)
     return replace(model, fingerprint=f"{model.fingerprint}-silenced-{queries:g}")

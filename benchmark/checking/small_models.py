@@ -1,5 +1,6 @@
 """Small models of every supported family with random weights, and inputs for them, made without any file."""
 
+import logging
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -148,6 +149,12 @@ def _corrupted(batch: Batch) -> dict[str, Tensor]:
 
 def place(family: str) -> Place:
     """A small model with three inputs."""
-    with tempfile.TemporaryDirectory() as folder, quiet_transformers():
-        model = load(family, Path(folder))
+    loading = logging.getLogger("benchmark.models")
+    level = loading.level
+    loading.setLevel(logging.ERROR)  # that there is no image processor is meant to be so
+    try:
+        with tempfile.TemporaryDirectory() as folder, quiet_transformers():
+            model = load(family, Path(folder))
+    finally:
+        loading.setLevel(level)
     return Place(f"small {family}", model, tuple(inputs(family, LENGTHS)), encoded, family)
