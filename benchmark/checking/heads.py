@@ -17,7 +17,7 @@ HEAD = 0
 
 
 def heads(subject: Subject) -> Finding:
-    """In two copies one head of every layer moves nothing (its columns of the output layer are 0), and it attends differently in each.
+    """In two copies one head of every layer moves nothing (its columns of the output layer are 0), and attends differently.
 
     The two are one function, so that a method that looks at the answer gives equal scores of tokens.
     """

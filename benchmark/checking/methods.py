@@ -18,16 +18,17 @@ from benchmark.checking.heads import heads
 from benchmark.checking.layers import layers
 from benchmark.checking.order import order
 from benchmark.checking.padding import padding
-from benchmark.checking.passes import passes
 from benchmark.checking.randomised import randomised
 from benchmark.checking.read_row import read_row
 from benchmark.checking.replica import replica
 from benchmark.checking.report import Finding, Outcome, Report, about
 from benchmark.checking.sign import sign
+from benchmark.checking.speed import speed
 from benchmark.checking.subject import MethodRaised, Subject, WrongForm, kind_of
 from benchmark.checking.sums import sums
 from benchmark.checking.target_class import target_class
 from benchmark.checking.untouched import untouched
+from benchmark.checking.words import words
 from benchmark.errors import NotApplicable, UserError, near
 from benchmark.settings.making import BUILT_AS, build
 from benchmark.types import Method, as_compared
@@ -40,6 +41,7 @@ CHECKS: Mapping[str, Check] = {
     "untouched": untouched,
     "padding": padding,
     "order": order,
+    "words": words,
     "class": target_class,
     "conserved": conserved,
     "sign": sign,
@@ -53,7 +55,7 @@ CHECKS: Mapping[str, Check] = {
     "replica": replica,
     "golden": partial(golden, file=None),
     "causes": causes,
-    "passes": passes,
+    "speed": speed,
 }
 """By the name that `only` takes."""
 

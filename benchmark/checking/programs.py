@@ -1,7 +1,7 @@
 """Programs that are written into models, so that what changes an answer is known, for checks that ask for a cause."""
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -66,9 +66,9 @@ def _written(program: Program, family: FamilyName) -> Classifier:
     return _MADE[key]
 
 
-def vocabulary(own: dict[str, Features]) -> dict[str, Features]:
-    """These words, those of `WORDS` that are not among them, and the last one of every input."""
-    return {**{word: {} for word in WORDS}, **own, QUESTION: {MARK: 1.0}}
+def vocabulary(own: Mapping[str, Features], without: Sequence[str] = ()) -> dict[str, Features]:
+    """These words, those of `WORDS` that are not among them (but some), and the last one of every input."""
+    return {**{word: {} for word in WORDS if word not in without}, **own, QUESTION: {MARK: 1.0}}
 
 
 TEXTS = tuple(

@@ -1,10 +1,15 @@
 """Implementations of others, by stand-ins of their forms, and captum's own."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch import nn
 
 from benchmark.checking import foreign
+from tests.conftest import REPOSITORY
 
 
 class Rescaled(torch.autograd.Function):
@@ -117,3 +122,36 @@ def test_rules_of_captum():
 def test_nothing_noted_is_not_applicable():
     (outcome,) = foreign.report(foreign.of_pairs([]), "nothing").outcomes
     assert outcome.status == "not applicable"
+
+
+LXT = """
+import torch
+from lxt.explicit.modules import LinearEpsilon
+from torch import nn
+
+from benchmark.checking import foreign
+
+torch.manual_seed(0)
+model = nn.Sequential(LinearEpsilon(4, 5, bias=False), nn.ReLU(), LinearEpsilon(5, 2, bias=False))
+x = torch.rand(3, 4, requires_grad=True)
+with foreign.watching_gradients(model, 3) as ledger:
+    y = model(x)
+y.backward(y.detach())
+print(foreign.report(ledger, "LXT").summary)
+"""
+
+
+def test_layers_of_lxt(tmp_path):
+    """Installed into a folder of its own, without what it depends on."""
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(tmp_path), "lxt==2.1"]
+    try:
+        installed = subprocess.run(pip, capture_output=True, timeout=60, check=False).returncode == 0
+    except subprocess.TimeoutExpired:
+        installed = False
+    if not installed:
+        pytest.skip("no package index has lxt")
+    path = os.pathsep.join((str(tmp_path), str(REPOSITORY)))
+    done = subprocess.run(
+        [sys.executable, "-c", LXT], env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "1 pass\n", done.stderr

@@ -1,4 +1,4 @@
-"""Passes: what an explanation costs, beside what the class says."""
+"""Speed: what an explanation costs, beside what the class says."""
 
 import inspect
 import re
@@ -8,7 +8,7 @@ from benchmark.checking.report import Finding
 from benchmark.checking.subject import Subject, kind_of
 
 
-def passes(subject: Subject) -> Finding:
+def speed(subject: Subject) -> Finding:
     """Forward and backward passes per example, counted; beside the line `Cost:` of the docstring where there is one."""
     place, model = subject.place, subject.place.copy()
     before = replace(model.cost)
