@@ -11,8 +11,8 @@ from benchmark.errors import NotApplicable
 from benchmark.models.classifier import Classifier
 from benchmark.models.ledger import Entry, Ledger, keeping_ledger
 
-TOLERANCE = 1e-3
-"""Of the magnitude of what reaches an operation; stabilisers take less."""
+TOLERANCE = 1e-6
+"""Of the magnitude of what reaches an operation, apart from what the stabiliser of a rule may swallow."""
 
 
 def conserved(subject: Subject) -> Finding:

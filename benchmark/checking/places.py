@@ -9,7 +9,8 @@ from benchmark.checking import small_models
 from benchmark.checking.subject import Place
 from benchmark.errors import UserError, near
 from benchmark.models.classifier import Classifier
-from benchmark.types import Batch, Example
+from benchmark.models.next_token import CANDIDATES
+from benchmark.types import Batch
 
 NAMES = list(small_models.FAMILIES)
 """Small models that there are."""
@@ -17,10 +18,9 @@ NAMES = list(small_models.FAMILIES)
 _PREFIX = "tiny_"
 _TEXTS = (
     "a warm and funny film that never tries too hard",
-    "dull",
+    "very dull",
     "the plot is thin , but two of the actors are very good in it",
 )
-_CANDIDATES = (" yes", " no")
 
 
 def of(model: Any) -> Iterator[Place]:
@@ -62,11 +62,16 @@ def given(model: Classifier) -> Place:
         return Place.given(model, tuple(small_models.inputs("bert", small_models.LENGTHS)), small_models.encoded)
 
     def encoded(own: Classifier, chosen: list[Any]) -> Batch:
-        candidates = _CANDIDATES if own.encoder.over is not None else ()
-        examples = [Example(str(number), text, 0, candidates=candidates) for number, text in enumerate(chosen)]
-        return own.encode_examples(examples, list(range(max(1, len(own.labels)))))
+        return own.encode(chosen, candidates=[_words_of(own)] * len(chosen) if own.encoder.over is not None else ())
 
     return Place.given(model, _TEXTS, encoded)
+
+
+def _words_of(model: Classifier) -> list[int]:
+    """As many words of a language model's vocabulary as it is asked about; they need not be likely."""
+    ids = model.tokenizer(" ".join(_TEXTS), add_special_tokens=False, verbose=False)["input_ids"]
+    count = len(model.labels) if model.encoder.over == CANDIDATES else 1
+    return list(dict.fromkeys(ids))[:count]
 
 
 def _images(model: Classifier) -> Iterator[dict[str, Any]]:

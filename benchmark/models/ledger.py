@@ -27,6 +27,7 @@ class Entry:
         reaches: relevance of the result [B].
         leaves: that of all operands together, and of a bias.
         size: sum of the magnitudes of what reaches it.
+        swallowed: by how much a stabiliser may change what leaves, `Σ |R| ε / (|z| + ε)` with z the result.
     """
 
     module: str
@@ -36,6 +37,12 @@ class Entry:
     reaches: Tensor | None = None
     leaves: Tensor | None = None
     size: Tensor | None = None
+    swallowed: Tensor | None = None
+
+    def stabilise(self, relevance: Tensor, result: Tensor, epsilon: float) -> None:
+        """Count what a stabiliser swallows of the relevance of a result."""
+        shares = relevance.abs() * epsilon / (result.abs() + epsilon)
+        self.swallowed = _added(self.swallowed, self._of_examples(shares))
 
     def reach(self, relevance: Tensor) -> None:
         """Relevance of a result, or of one more of several."""
@@ -55,11 +62,14 @@ class Entry:
 
     @property
     def gap(self) -> Tensor:
-        """`|leaves − reaches| / Σ |R|` of each example; 0 where nothing reaches it."""
+        """`|leaves − reaches| / Σ |R|` of each example, but for what a stabiliser swallows; 0 where nothing reaches it."""
         if self.reaches is None or self.size is None:
             return torch.zeros(1, dtype=torch.float64)
         leaves = torch.zeros_like(self.reaches) if self.leaves is None else self.leaves
-        return torch.where(self.size > 0, (leaves - self.reaches).abs() / self.size.clamp(min=1e-300), 0.0)
+        off = (leaves - self.reaches).abs()
+        if self.swallowed is not None:
+            off = (off - self.swallowed).clamp(min=0)
+        return torch.where(self.size > 0, off / self.size.clamp(min=1e-300), 0.0)
 
 
 @dataclass
@@ -110,6 +120,7 @@ class Ledger:
         by_value: bool = False,
         counts: Callable[[], bool] = lambda: True,
         path: str | None = None,
+        stabiliser: float = 0.0,
     ) -> Any:
         """Run an operation on copies of its active operands, each of which tells what this operation alone gives it.
 
@@ -124,6 +135,7 @@ class Ledger:
             by_value: whether relevance is a tensor times its gradient, and not the gradient itself.
             counts: whether the backward pass that is running is that of relevance.
             path: of the module; None for the one that is known to run (`watching`).
+            stabiliser: ε of the rule, which it adds to the size of what it divides by.
         """
         entry = Entry(self._running[-1] if path is None else path, operation, self.count, exempt)
         self.entries.append(entry)
@@ -138,6 +150,8 @@ class Ledger:
         def arrived(of: Tensor, slope: Tensor | None) -> None:
             if slope is not None and counts():
                 entry.reach(relevance(of, slope))
+                if stabiliser:
+                    entry.stabilise(relevance(of, slope), of, stabiliser)
                 entry.leave(slope.new_zeros(self.count) if of_bias is None else of_bias(slope))
 
         token = _LEDGER.set(None)  # what an operation does inside is its own affair

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from methods.propagation.mode import apply
 from methods.propagation.phases import TwoPhased, magnitude_of
-from methods.propagation.rules import divide
+from methods.propagation.rules import STABILISER, divide
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,7 @@ class PositiveLinear:
     `R_x = (x ⊙ (S W) + |x| ⊙ (S|W|))/2`: the same with half of the products.
     """
 
+    epsilon: ClassVar[float] = STABILISER
     shares_with_bias: ClassVar[bool] = False
 
     def __call__(self, operation: Callable[..., Tensor], *operands: Any) -> Tensor:

@@ -1,6 +1,6 @@
 """The mode whose backward pass is relevance: every operation on activations goes to the rule that a rule set has for it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -69,7 +69,15 @@ class RelevancePropagation(Propagation):
             exempt=self._exempt(kind),
             of_bias=self._of_bias(function, args, kwargs) if kind == "linear" else None,
             counts=counting_relevance(),
+            stabiliser=self._stabiliser(kind),
         )
+
+    def _stabiliser(self, kind: Kind) -> float:
+        """ε of the rule of an operation; 0 where it has none."""
+        rules = self.rules
+        by_kind: Mapping[str, Any] = {"linear": rules.linear, "matmul": rules.matmul, "add": rules.add, "reduce": SUM}
+        by_kind = {**by_kind, **dict.fromkeys(("layer_norm", "rms_norm", "norm_module"), rules.norm)}
+        return float(getattr(by_kind.get(kind), "epsilon", 0.0))
 
     def _exempt(self, kind: Kind) -> str:
         """Why the rule of an operation is not meant to conserve; empty where it is."""

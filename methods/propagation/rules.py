@@ -6,7 +6,7 @@ what a rule gives is the relevance of its operands.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -181,6 +181,8 @@ class NormalisedAdd:
     S = R/(a+b), R_a = aS, R_b = bS. Then R_a is scaled so that Σ R_a becomes |ΣR_a|/(|ΣR_a|+|ΣR_b|)·ΣR, and R_b likewise.
     Sums are over one example.
     """
+
+    epsilon: ClassVar[float] = STABILISER
 
     def __call__(self, operation: Callable[..., Tensor], *operands: Any) -> Tensor:
         """`a + b`."""

@@ -20,6 +20,7 @@ METHODS = [name for name in options("methods") if name not in OTHERS]
 NAMES_OF_COMPONENTS = (
     "activation_patching", "component_flow", "eap", "eap_clean_corrupted", "eap_ig", "eap_ig_activations", "relp",
 )  # fmt: skip
+HEADS_ONLY = ("taylor", "accuracy_difference", "random_components", *NAMES_OF_COMPONENTS)
 CHEAPER = {"steps": 3, "n_steps": 3, "samples": 8, "n_samples": 8}
 """Settings, wherever a method's YAML has them, that need not be large for the contract to be tested."""
 

@@ -6,12 +6,13 @@ from functools import cache
 import pytest
 import torch
 
+import benchmark
 from benchmark.checking import places, small_models
 from benchmark.checking.models import CHECKS, check_model
 from benchmark.errors import UserError
 from benchmark.models.loading import load_model
 from methods.propagation.operations import KINDS
-from tests import text_models
+from tests import language_models, text_models
 
 
 @cache
@@ -76,3 +77,11 @@ def test_a_model_of_ones_own(tmp_path):
     assert report.about == {"mine": places.given(model).model.fingerprint}
     with pytest.raises(UserError, match=r"^only=logit is no check of a model; did you mean logits"):
         check_model(model, only=["logit"])
+
+
+@pytest.mark.parametrize("over", [None, "vocabulary", "continuation"])
+def test_a_language_model_is_read_right(tmp_path, over):
+    model = load_model(language_models.save("LlamaForCausalLM", tmp_path), task="next_token", labels=over, device="cpu")
+    report = check_model(model)
+    assert report.ok, report.first
+    assert benchmark.check("gradient_x_input", model, only=["form", "order", "class"]).ok

@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from benchmark.checking import small_models
+from benchmark.checking.subject import difference
 from benchmark.errors import NotApplicable, UserError
-from tests.methods.test_contract import METHODS, assert_equal, build, encode
+from tests.checking.cheap import METHODS, built
 
 
 @pytest.fixture(scope="module")
@@ -15,12 +16,12 @@ def model(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def batch(model):
-    return encode(model, small_models.inputs("bert", (4, 3)), ("a", "b"))
+    return small_models.encoded(model, small_models.inputs("bert", (4, 3)))
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_a_list_is_as_good_as_a_tensor(name, model, batch):
-    method = build(name)
+    method = built(name)
     try:
         expected = method(model, batch, torch.tensor([2, 1]))
     except NotApplicable:
@@ -29,11 +30,11 @@ def test_a_list_is_as_good_as_a_tensor(name, model, batch):
         return
     found = method(model, batch, target=[2, 1])
     assert found.target.classes.tolist() == [2, 1]
-    assert_equal(found, expected, 0.0)
+    assert difference(found, expected)[0] == 0
 
 
 def test_edge_scores_take_a_list(model, batch):
-    method = build("transformer_attribution")
+    method = built("transformer_attribution")
     found = method.edge_scores(model, batch, [2, 1])
     assert torch.equal(found, method.edge_scores(model, batch, torch.tensor([2, 1])))
 
@@ -49,4 +50,4 @@ def test_edge_scores_take_a_list(model, batch):
 )
 def test_targets_that_fit_no_example_or_class(model, batch, target, message):
     with pytest.raises(UserError, match=message):
-        build("raw_attention")(model, batch, target)
+        built("raw_attention")(model, batch, target)

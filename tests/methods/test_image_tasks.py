@@ -10,7 +10,8 @@ import benchmark
 from benchmark.checking import small_models
 from benchmark.evaluations.maps import pixel_map
 from tasks.digit_scenes import DigitScenes
-from tests.methods.test_contract import CANNOT, HEADS_ONLY, METHODS, build, corrupted
+from tests.checking.cheap import HEADS_ONLY, METHODS, built
+from tests.methods.test_contract import CANNOT
 
 SIDE = 12  # of the tiny models' images
 
@@ -23,7 +24,11 @@ def scenes(request, tmp_path_factory):
     model = benchmark.load_model(folder, dtype="float64", device="cpu")
     examples = DigitScenes(digits=2, train=1, validation=1, test=3).split("test")
     batch = model.encode_examples(examples, [label % 3 for label in range(10)])
-    return request.param, model, replace(batch, corrupted=corrupted(batch))
+    return (
+        request.param,
+        model,
+        replace(batch, corrupted={**batch.tensors, "pixel_values": -batch.tensors["pixel_values"]}),
+    )
 
 
 def test_masks_arrive_on_patches_and_pixels(scenes):
@@ -39,7 +44,7 @@ def test_every_method_scores_an_image_task(scenes, name):
     family, model, batch = scenes
     if (name, family) in CANNOT:
         pytest.skip(CANNOT[name, family])
-    result = build(name)(model, batch, torch.tensor([0, 1, 2]))
+    result = built(name)(model, batch, torch.tensor([0, 1, 2]))
     if name in HEADS_ONLY:
         assert bool(result.heads.isfinite().all())
         return

@@ -10,10 +10,11 @@ from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPi
 
 import benchmark
 from benchmark.checking import small_models
+from benchmark.checking.subject import Place, Subject
 from benchmark.errors import UserError
 from benchmark.evaluations.maps import pixel_map
 from benchmark.types import Example
-from tests.methods.test_contract import METHODS, OTHERS, assert_equal, assert_shapes, build, cut, encode
+from tests.checking.cheap import METHODS, built
 
 ANY_SIZE = ("dinov2", "beit")
 """Families whose position encodings are interpolated without being asked for it."""
@@ -116,17 +117,15 @@ def interpolated(tmp_path_factory):
     return benchmark.load_model(folder, dtype="float64", device="cpu")
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if name not in (*OTHERS, "frequency")])
+@pytest.mark.parametrize("name", [name for name in METHODS if name != "frequency"])
 def test_every_method_scores_interpolated_images(name, interpolated):
-    model, method = interpolated, build(name)
     generator = torch.Generator().manual_seed(3)
-    inputs = [{"pixel_values": torch.rand(3, 8, 12, generator=generator)} for _ in range(3)]
-    batch, target = encode(model, inputs, ("a", "b", "c")), torch.tensor([0, 1, 2])
-    result = method(model, batch, target)
-    assert_shapes(name, result, model, batch)
-    assert_equal(method(model, batch, target), result, 0.0)
-    single = method(model, encode(model, inputs[1:2], ("b",)), target[1:2])
-    assert_equal(single, cut(result, 1, 7), 1e-6)
+    inputs = tuple({"pixel_values": torch.rand(3, 8, 12, generator=generator)} for _ in range(3))
+    place = Place("interpolated", interpolated, inputs, small_models.encoded)
+    report = benchmark.check(built(name), place, only=["form", "order"])
+    assert report.ok, report.first
+    batch = place.batch
+    result = Subject(built(name), name, place).own
     if result.tokens is not None:
         assert result.tokens.shape == (3, 7)
         assert pixel_map(batch, result).shape == (3, 8, 12)

@@ -19,9 +19,9 @@ from benchmark.models.next_token import CANDIDATES
 from benchmark.targets import ClassTarget, Contrast, LogProbability
 from benchmark.types import Example, as_compared
 from tests import text_models
+from tests.checking.cheap import NAMES_OF_COMPONENTS as COMPONENTS
 from tests.conftest import shared
 from tests.language_models import FAMILIES
-from tests.methods.test_contract import COMPONENTS
 
 PROMPTS = ("the untold story was a good", "a film")
 CANDIDATE_WORDS = (("film", "story"), ("good", "bad"))
