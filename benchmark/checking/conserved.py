@@ -11,7 +11,7 @@ from benchmark.errors import NotApplicable
 from benchmark.models.classifier import Classifier
 from benchmark.models.ledger import Entry, Ledger, keeping_ledger
 
-TOLERANCE = 1e-6
+TOLERANCE = 1e-5
 """Of the magnitude of what reaches an operation, apart from what the stabiliser of a rule may swallow."""
 
 
@@ -57,14 +57,14 @@ def _told(entry: Entry, tolerance: float) -> str:
     wrong = entry.gap > tolerance
     row = int(entry.gap.argmax())
     reaches, out = float(entry.reaches[row]), float(leaves[row])
-    if abs(reaches) > 1e-3 * float(entry.size[row]):
-        reaches, out = 1.0, out / reaches
+    scale = reaches if abs(reaches) > 1e-3 * float(entry.size[row]) else 1.0
+    digits = 4 if abs(out - reaches) > 1e-4 * abs(scale) else 7
     block = next((part for part in entry.module.split(".") if part.isdigit()), None)
     place = f" of block {block}" if block is not None and "fork" in entry.operation else ""
-    return (
-        f"{entry.operation}{place}: {reaches:.4f} reaches it, {out:.4f} leaves it "
-        f"(examples {int(wrong.sum())} of {len(wrong)})"
-    )
+    words = f"{entry.operation}{place}: {reaches / scale:.{digits}f} reaches it, {out / scale:.{digits}f} leaves it"
+    if entry.of_bias is not None and bool(entry.of_bias.any()):
+        words += f", {float(entry.of_bias[row]) / scale:.{digits}f} of it as the share of its bias"
+    return f"{words} (examples {int(wrong.sum())} of {len(wrong)})"
 
 
 def without_biases_of_norms(model: Classifier) -> Classifier:

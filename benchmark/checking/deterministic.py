@@ -3,7 +3,7 @@
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from benchmark.checking.elsewhere import asked_elsewhere
+from benchmark.checking.elsewhere import NotAsked, asked_elsewhere
 from benchmark.checking.report import Finding
 from benchmark.checking.subject import Subject, difference, gap_of
 from benchmark.models.classifier import Classifier
@@ -19,18 +19,30 @@ def deterministic(subject: Subject) -> list[Finding]:
     with a setting `seed` gives other scores with another one.
     """
     place, model = subject.place, subject.place.copy()
+    training: list[bool] = []
+    noting = model.model.register_forward_pre_hook(
+        lambda module, _: training.append(any(part.training for part in module.modules()))
+    )
     first = subject.explain(place.batch, place.target, model)
+    noting.remove()
+    if any(training):
+        words = (
+            "the model is in training mode while it explains, so that dropout is on: the second call gives other scores"
+        )
+        return [Finding(words, ok=False)]
     found = [_again(subject, model, first)]
     answer = asked_elsewhere(subject)
-    if isinstance(answer, str):
-        found.append(Finding(f"not asked: {answer}", where=ELSEWHERE))
+    if isinstance(answer, NotAsked):
+        found.append(Finding(f"not asked: {answer.why}", where=ELSEWHERE, tested=False))
+    elif isinstance(answer, str):
+        found.append(Finding(answer, where=ELSEWHERE, ok=False))
     else:
         worst = max(gap_of(answer[name], getattr(first, name)) for name in answer)
         words = "gives other scores" if worst else "gives the same bytes"
         found.append(Finding(words, worst, 0.0, ELSEWHERE))
     seeded = _with_another_seed(subject, first)
     if seeded is not None:
-        words = "gives other scores" if seeded else "gives the same scores: the setting `seed` is not used"
+        words = "gives other scores" if seeded else "gives the same scores: `seed` is not used with these settings"
         found.append(Finding(words, where=SEED, ok=seeded))
     return found
 
@@ -60,7 +72,12 @@ def _with_another_seed(subject: Subject, first: Attribution) -> bool | None:
     method: Any = subject.method
     if not is_dataclass(method) or "seed" not in {field.name for field in fields(method)}:
         return None
-    seed: int = getattr(method, "seed")  # noqa: B009 - of a class that mypy does not know
-    other = subject.with_settings(seed=seed + 1)
+    seed: Any = getattr(method, "seed")  # noqa: B009 - of a class that mypy does not know
+    if type(seed) is not int:
+        return None
+    try:
+        other = subject.with_settings(seed=seed + 1)
+    except TypeError:  # a class that makes itself in a way of its own
+        return None
     place = subject.place
     return difference(other.explain(place.batch, place.target), first)[0] > 0

@@ -5,6 +5,7 @@ import torch
 from benchmark.checking.programs import TEXTS, family_like, place_of, vocabulary
 from benchmark.checking.report import Finding
 from benchmark.checking.subject import Subject
+from benchmark.errors import NotApplicable
 from benchmark.models.written.program import READ, Head, Layer, Program
 from benchmark.targets import ClassTarget
 
@@ -47,6 +48,8 @@ def direction(subject: Subject) -> Finding:
         key = int((batch.units[row] == text.index(KEY)).nonzero()[0, 0])
         query = int(read[row])
         there, back = float(edges[row, query, key]), float(edges[row, key, query])
+        if there == back == 0:
+            raise NotApplicable("the edges of the only head that decides score 0")
         if not there > back:
             words = f"the edge from query {query} to key {key} decides and scores {there:.2g}, the edge back {back:.2g}"
             return Finding(f"{words}: queries and keys are exchanged", where=f"example {row + 1}", ok=False)

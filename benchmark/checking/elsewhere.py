@@ -10,7 +10,7 @@ import pickle
 import struct
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from typing import Any, BinaryIO
@@ -26,8 +26,20 @@ from benchmark.working_folder import importable_from, own_classes_importable
 _FOLDER = "ATTENTION_BENCHMARK_CLASSES"
 """Where the process is told in which folder a configuration may name classes."""
 
-Answer = dict[str, Tensor] | str
-"""Scores by field, or why there are none."""
+
+@dataclass(frozen=True)
+class NotAsked:
+    """The method cannot be asked there.
+
+    Attributes:
+        why: in words.
+    """
+
+    why: str
+
+
+Answer = dict[str, Tensor] | str | NotAsked
+"""Scores by field, what went wrong, or why it could not be asked."""
 
 
 def asked_elsewhere(subject: Subject) -> Answer:
@@ -35,11 +47,10 @@ def asked_elsewhere(subject: Subject) -> Answer:
     place = subject.place
     model = replace(place.model, twin=Twin(), magnitudes=Magnitudes())
     try:
-        told = pickle.dumps(
-            (subject.method, subject.name, Place(place.name, model, (), _encodes, place.family), place.batch)
-        )
+        there = Place(place.name, model, (), _encodes, place.family)
+        told = pickle.dumps((subject.method, subject.name, there, place.batch, torch.get_num_threads()))
     except Exception as error:  # whatever a class of somebody's raises when it is pickled
-        return f"the method cannot be sent there ({type(error).__name__})"
+        return NotAsked(f"the method cannot be sent there ({type(error).__name__})")
     server = _server()
     assert server.stdin is not None
     assert server.stdout is not None
@@ -48,7 +59,7 @@ def asked_elsewhere(subject: Subject) -> Answer:
         answer: Answer = pickle.loads(_receive(server.stdout))
     except (EOFError, BrokenPipeError):
         _server.cache_clear()
-        return "the process ended without an answer"
+        return NotAsked("the process ended without an answer")
     return answer
 
 
@@ -92,9 +103,10 @@ def _receive(stream: BinaryIO | Any) -> bytes:
 
 def _answer(told: bytes) -> Answer:
     try:
-        method, name, place, batch = pickle.loads(told)
+        method, name, place, batch, threads = pickle.loads(told)
+        torch.set_num_threads(threads)
     except Exception as error:  # a module that is not there, the script of the user
-        return f"the method cannot be read there ({type(error).__name__}: {error})"
+        return NotAsked(f"the method cannot be read there ({type(error).__name__}: {error})")
     try:
         own = Subject(method, name, place).explain(batch, place.target_of(batch))
     except Exception as error:
@@ -124,4 +136,4 @@ def serve() -> None:
             _send(answers, pickle.dumps(_answer(told)))
             os._exit(0)
         if os.waitpid(child, 0)[1] != 0:
-            _send(answers, pickle.dumps("the process ended without an answer"))
+            _send(answers, pickle.dumps(NotAsked("the process ended without an answer")))

@@ -24,6 +24,12 @@ PERMUTED, MOVED, BIAS = (
 )
 
 
+_HINTS = {
+    BIAS: "what looks at values, or at gradients of attention, has this by definition",
+    MOVED: "what multiplies by an embedding has this by definition",
+}
+
+
 def equal_functions(subject: Subject) -> list[Finding]:
     """Scores of tokens, of heads and of pixels are the same on a twin of the model; each kind of twin is a line.
 
@@ -45,11 +51,10 @@ def equal_functions(subject: Subject) -> list[Finding]:
         if name == PERMUTED and other.heads is not None:
             other = replace(other, heads=other.heads.flip(-1))
         gap, field = difference(other, own)
-        words = (
-            "equal"
-            if gap <= limit
-            else f"{field} differ by {gap:.2g} of the largest, and the answers of the two models are equal"
-        )
+        words = "equal"
+        if not gap <= limit:
+            words = f"{field} differ by {gap:.2g} of the largest, and the answers of the two models are equal"
+            words += f"; {_HINTS[name]}: its class says so in `properties`" if name in _HINTS else ""
         found.append(Finding(words, gap, limit, name))
     if not found:
         raise NotApplicable("; ".join(left_out))

@@ -8,7 +8,8 @@ Whatever it computes with, it has one of three forms:
 - it keeps relevance of inputs and outputs by module (the rules of `captum.attr.LRP`): `of_pairs`, `of_rules`.
 
 Each gives a `Ledger`, of which `report` says the first module, from the output downwards, that does not hand on what it got.
-A bias takes a share under most rules: a copy without biases (`without_biases`) tells a bug from it.
+Operations between modules, such as an addition in a model's own `forward`, are not seen by the first. A bias takes a share
+under most rules: a copy without biases (`without_biases`) tells a bug from it.
 """
 
 import copy
@@ -20,12 +21,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from benchmark.checking.conserved import TOLERANCE, found_in
+from benchmark.checking.conserved import found_in
 from benchmark.checking.methods import outcome_of
 from benchmark.checking.report import Report
 from benchmark.models.ledger import Entry, Ledger
 
 _MODEL = "somebody's model"
+TOLERANCE = 1e-3
+"""Of the magnitude of what comes to a module: what stabilisers of others swallow is not known."""
 Flow = tuple[str, Iterable[Tensor] | Tensor, Iterable[Tensor] | Tensor]
 """A module's name, the relevance of its inputs, and that of its outputs."""
 
@@ -87,16 +90,16 @@ def watching_gradients(model: nn.Module, count: int, *, by_value: bool = False) 
         for path, module in model.named_modules():
             if not list(module.children()):
                 wrapped = _noting(ledger, path, module.forward, by_value=by_value)
-                stack.callback(partial(_put_back, module, module.__dict__.get("forward")))
+                stack.callback(partial(_put_back, module, "forward", module.__dict__.get("forward")))
                 module.forward = wrapped
         yield ledger
 
 
-def _put_back(module: nn.Module, forward: Any) -> None:
-    """The forward pass that the module had: that of its class, or one of its own."""
-    del module.forward
-    if forward is not None:
-        module.forward = forward
+def _put_back(module: nn.Module, name: str, own: Any) -> None:
+    """The method that the module had: that of its class, or one of its own."""
+    delattr(module, name)
+    if own is not None:
+        setattr(module, name, own)
 
 
 def _noting(ledger: Ledger, path: str, forward: Callable[..., Any], *, by_value: bool) -> Callable[..., Any]:
@@ -127,7 +130,7 @@ def watching_relprop(model: nn.Module) -> Iterator[Ledger]:
     with ExitStack() as stack:
         for path, module in leaves:
             own: Callable[..., Any] = module.relprop
-            stack.callback(partial(delattr, module, "relprop"))
+            stack.callback(partial(_put_back, module, "relprop", module.__dict__.get("relprop")))
             module.relprop = partial(_relprop, ledger, path, own)
         try:
             yield ledger

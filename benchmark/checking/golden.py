@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -62,7 +63,7 @@ def read(file: Path) -> Arrays:
     try:
         with np.load(file, allow_pickle=False) as stored:
             arrays = dict(stored)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, TypeError, BadZipFile) as error:
         raise UserError(f"golden={file} cannot be read as an archive of arrays (numpy.savez): {error}") from error
     for what, names in (("inputs", INPUTS), ("classes", ("target",)), ("scores", FIELDS)):
         if not any(name in arrays for name in names):
@@ -93,8 +94,7 @@ def _batch(model: Classifier, arrays: Arrays, file: Path) -> Batch:
     mask = arrays.get("attention_mask", np.ones_like(ids))
     if mask.shape != ids.shape:
         raise UserError(f"golden={file}: attention_mask is {list(mask.shape)}, and input_ids {list(ids.shape)}")
-    rows = [
-        {"input_ids": row[: int(own.sum())].tolist(), "attention_mask": [1] * int(own.sum())}
-        for row, own in zip(ids, mask, strict=True)
-    ]
-    return model.encode(rows)
+    rows = [row[own.astype(bool)].tolist() for row, own in zip(ids, mask, strict=True)]
+    if (np.diff(mask.astype(int), axis=1) > 0).any():
+        raise UserError(f"golden={file}: padding has to stand on the right")
+    return model.encode([{"input_ids": row, "attention_mask": [1] * len(row)} for row in rows])

@@ -36,10 +36,13 @@ def layers(subject: Subject) -> Finding:
             lower, upper = sorted((layer, other))
             words += f"; layer {other} scores 0 in its place: layer {lower} and layer {upper} are taken for each other"
         return Finding(words, own / float(sizes[layer].max()), TOLERANCE, f"layer {layer}")
-    silent = [layer for layer in range(count) if count > 1 and bool(empty[:, layer].all())]
+    silent = [str(layer) for layer in range(count) if bool(empty[:, layer].all())]
+    words = "a layer whose values are 0 scores 0, and the others do not"
+    if len(silent) == count:
+        raise NotApplicable("no layer scores anything")
     if silent:
-        return Finding("its edges score 0, whichever layer moves something", where=f"layer {silent[0]}", ok=False)
-    return Finding("a layer whose values are 0 scores 0, and the others do not", 0.0, TOLERANCE)
+        words += f" (layer {', '.join(silent)} scores nothing, whichever layer moves something)"
+    return Finding(words, 0.0, TOLERANCE)
 
 
 def without_values(subject: Subject, layer: int) -> Classifier:

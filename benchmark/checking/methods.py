@@ -6,6 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from benchmark.checking import places
 from benchmark.checking.causes import causes
 from benchmark.checking.conserved import conserved
@@ -21,7 +23,7 @@ from benchmark.checking.padding import padding
 from benchmark.checking.randomised import randomised
 from benchmark.checking.read_row import read_row
 from benchmark.checking.replica import replica
-from benchmark.checking.report import Finding, Outcome, Report, about
+from benchmark.checking.report import Finding, Outcome, Report, Status, about
 from benchmark.checking.sign import sign
 from benchmark.checking.speed import speed
 from benchmark.checking.subject import MethodRaised, Subject, WrongForm, kind_of
@@ -44,8 +46,8 @@ CHECKS: Mapping[str, Check] = {
     "words": words,
     "class": target_class,
     "conserved": conserved,
-    "sign": sign,
     "read": read_row,
+    "sign": sign,
     "layers": layers,
     "heads": heads,
     "direction": direction,
@@ -96,11 +98,14 @@ def check(
     own = kind_of(compared)
     called = name or getattr(made, BUILT_AS, "") or getattr(own, "__name__", type(own).__name__)
     asked = {one: CHECKS[one] for one in chosen}
+    if golden_file is not None and "golden" not in asked:
+        raise UserError(f"golden={golden_file} is not read: only={','.join(chosen)} leaves the check golden out")
     if "golden" in asked and golden_file is not None:
         asked["golden"] = partial(golden, file=Path(golden_file))
     outcomes: list[Outcome] = []
-    for place in places.of(model):
-        outcomes += _outcomes(Subject(compared, called, place), asked)
+    with torch.random.fork_rng(devices=[]):  # what is drawn meanwhile is no business of the caller's
+        for place in places.of(model):
+            outcomes += _outcomes(Subject(compared, called, place), asked)
     return Report(called, "method", about(own), tuple(outcomes))
 
 
@@ -142,12 +147,23 @@ def outcome_of(
         return [outcome("not applicable", str(answer))]
     except (WrongForm, MethodRaised) as error:
         return [outcome("fail", str(error))]
+    except UserError:  # a mistake in what is given to a check
+        raise
+    except Exception as error:
+        return [outcome("fail", f"the check could not be made: {type(error).__name__}: {error}")]
     told = []
     for finding in findings if isinstance(findings, list) else [findings]:
-        if finding.passes:
-            told.append(outcome("pass", finding.words, finding))
-        elif (said := properties.get(f"{name}: {finding.where}", properties.get(name))) is not None:
-            told.append(outcome("property", f"{said} ({finding.words})", finding))
-        else:
-            told.append(outcome("fail", finding.words, finding))
+        status, words = _judged(name, finding, properties)
+        told.append(outcome(status, words, finding))
     return told or [outcome("not applicable", "nothing to be asked")]
+
+
+def _judged(name: str, finding: Finding, properties: Mapping[str, str]) -> tuple[Status, str]:
+    """How a finding ends, and in which words."""
+    if not finding.tested:
+        return "not tested", finding.words
+    if finding.passes:
+        return "pass", finding.words
+    if (said := properties.get(f"{name}: {finding.where}", properties.get(name))) is not None:
+        return "property", f"{said} ({finding.words})"
+    return "fail", finding.words

@@ -202,10 +202,11 @@ def check_model(model: Any, only: Sequence[str] = ()) -> Report:
     outcomes: list[Outcome] = []
     told: dict[str, str] = {}
     called = []
-    for place in places.of(model):
-        called.append(place.name)
-        told[place.name] = place.model.fingerprint
-        for name, ask in CHECKS.items():
-            if not names or name in names:
-                outcomes += outcome_of(place.name, name, partial(ask, place), {})
+    with torch.random.fork_rng(devices=[]):
+        for place in places.of(model):
+            called.append(place.name)
+            told[place.name] = place.model.fingerprint
+            for name, ask in CHECKS.items():
+                if not names or name in names:
+                    outcomes += outcome_of(place.name, name, partial(ask, place), {})
     return Report(", ".join(called), "model", told, tuple(outcomes))

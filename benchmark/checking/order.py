@@ -22,6 +22,9 @@ def order(subject: Subject) -> Finding:
             worst = max(worst, gap)
             if not gap <= limit:
                 words = f"an example alone and {said} with others: {field} differ by {gap:.2g} of the largest"
+                words += (
+                    " (is anything divided by, or drawn for, the batch as a whole? Batch.draw_keys seeds each example)"
+                )
                 return Finding(words, gap, limit, f"example {row + 1}")
     twice = [0, 0]
     pair = subject.explain(place.batch.select(twice), place.target[twice])

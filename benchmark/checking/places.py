@@ -38,7 +38,7 @@ def of(model: Any) -> Iterator[Place]:
         yield model
     elif isinstance(model, Classifier):
         yield given(model)
-    elif isinstance(model, Sequence) and all(isinstance(name, str) for name in model):
+    elif isinstance(model, Sequence) and model and all(isinstance(name, str) for name in model):
         yield from _small(model)
     else:
         raise UserError(

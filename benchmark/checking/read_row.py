@@ -47,6 +47,14 @@ def read_row(subject: Subject) -> Finding:
     if named and wrong:
         token = int((batch.units[0] == named[0]).nonzero()[0, 0])
         return Finding(f"the scores are those of row {token}; the model reads row {read[0]}", where=where, ok=False)
+    if not scores.any():
+        return Finding(
+            f"all words score 0: is the row read that the model reads, row {read[0]}?", where=where, ok=False
+        )
+    own = {text.index(word) for text, word in zip(TEXTS, highest, strict=True)}
+    if len(own) == 1 and wrong:  # a row that adds the token itself
+        token = int((batch.units[0] == own.pop()).nonzero()[0, 0])
+        return Finding(f"the scores are those of row {token}; the model reads row {read[0]}", where=where, ok=False)
     words = "words that cannot change the answer score as high as the one that does"
     if wrong:
         words = f"'{highest[wrong[0]]}', which cannot change the answer, scores as high as '{LOOKS[READ]}', which does"

@@ -28,6 +28,7 @@ class Finding:
         tolerance: the largest gap of a pass.
         where: the example, layer, head or module that shows it first; empty where nothing is off.
         ok: whether it passes; None: where the gap is at most the tolerance.
+        tested: whether there was anything to be seen; without, the outcome is "not tested".
     """
 
     words: str
@@ -35,6 +36,7 @@ class Finding:
     tolerance: float | None = None
     where: str = ""
     ok: bool | None = None
+    tested: bool = True
 
     @property
     def passes(self) -> bool:
@@ -96,8 +98,8 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether no check failed."""
-        return self.first is None
+        """Whether no check failed, and one passed: where nothing could be asked, nothing is known."""
+        return self.first is None and any(outcome.status == "pass" for outcome in self.outcomes)
 
     @property
     def first(self) -> Outcome | None:
@@ -127,7 +129,7 @@ class Report:
         return said if self.first is None else f"{said}; first: {self.first}"
 
     def as_json(self) -> str:
-        """The report as `report.schema.json` describes it."""
+        """The report as `check.schema.json` describes it."""
         return json.dumps(
             {
                 "schema": SCHEMA_VERSION,

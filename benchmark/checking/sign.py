@@ -31,15 +31,23 @@ PROGRAM = Program(
 def sign(subject: Subject) -> Finding:
     """A bag of words, whose answer is the mean of what the words say, is explained in the order of what they say.
 
-    `F = Σ_u w_u / T`, with w_u known. Spearman's ρ of the scores for *yes* with w; of scores without a sign with |w|, or
-    with the positive part of w. A correlation of −1 is a sign that is turned round.
+    `F = Σ_u w_u / T`, with w_u known. Spearman's ρ of the scores for each class with w, or −w; of scores without a sign
+    with |w|, or with the positive part of w. A correlation of −1 is a sign that is turned round.
     """
     subject.need_class()
     family = family_like(subject.model)
     inner = subject.at(place_of(PROGRAM, family, TEXTS, "a bag of words"))
     batch = inner.place.batch
-    scores = word_scores(batch, inner.explain(batch, ClassTarget(inner.place.target.classes * 0 + 1)))
     known = np.array([[WEIGHTS[word] for word in text] for text in TEXTS])
+    found = []
+    for answer, said in ((1, known), (0, -known)):
+        scores = word_scores(batch, inner.explain(batch, ClassTarget(inner.place.target.classes * 0 + answer)))
+        found.append(_of_class(scores, said, inner.model.labels[answer]))
+    return next((one for one in found if not one.passes), found[0])
+
+
+def _of_class(scores: Float[NDArray, "B U"], known: Float[NDArray, "B U"], label: str) -> Finding:
+    """Scores for a class beside what the words say for it."""
     found = {
         "what the words say": _mean(scores, known),
         "how much they say": _mean(scores, np.abs(known)),
@@ -47,12 +55,16 @@ def sign(subject: Subject) -> Finding:
     }
     name = max(found, key=lambda each: found[each])
     if found[name] >= LEAST:
-        return Finding(f"ρ = {found[name]:.3f} with {name}", 1 - found[name], 1 - LEAST)
+        return Finding(f"ρ = {found[name]:.3f} with {name}, for each class", 1 - found[name], 1 - LEAST)
+    where = f"class {label}"
     if min(found["what the words say"], -_mean(scores, (-known).clip(min=0))) <= -LEAST:
         turned = "what speaks against the class scores as what speaks for it should: the sign is turned"
-        return Finding(f"ρ = −1 with what the words say: {turned}", 2.0, 1 - LEAST)
+        return Finding(f"ρ = −1 with what the words say: {turned}", 2.0, 1 - LEAST, where)
     told = ", ".join(f"{value:.2f} with {each}" for each, value in found.items())
-    return Finding(f"the order of the scores is not that of the words: ρ = {told}", 1 - found[name], 1 - LEAST)
+    words = f"the order of the scores is not that of the words: ρ = {told}"
+    if not np.ptp(np.round(scores, 12), axis=1).any():
+        words += " (all words score alike)"
+    return Finding(words, 1 - found[name], 1 - LEAST, where)
 
 
 def _mean(scores: Float[NDArray, "B U"], known: Float[NDArray, "B U"]) -> float:

@@ -3,8 +3,8 @@
 import copy
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,10 @@ from torch import Tensor
 from benchmark.analyses.twins import double_copy
 from benchmark.errors import NotApplicable, UserError
 from benchmark.models.classifier import Classifier
+from benchmark.models.next_token import CONTINUATION
 from benchmark.models.precision import Magnitudes, Twin, around
 from benchmark.run.explaining import Checked
-from benchmark.targets import ClassTarget, Target
+from benchmark.targets import ClassTarget, LogProbability, Target
 from benchmark.types import Attribution, Batch, Method, PlainMethod
 
 FIELDS = ("tokens", "heads", "layers", "totals", "pixels", "nodes", "components")
@@ -69,6 +70,8 @@ class Place:
 
     def target_of(self, batch: Batch) -> Target:
         """The same of another batch."""
+        if self.model.encoder.over == CONTINUATION:  # of which there is nothing else to be explained
+            return LogProbability(torch.zeros(len(batch), dtype=torch.long, device=self.model.device))
         return ClassTarget(torch.arange(len(batch), device=self.model.device) % len(self.model.labels))
 
     def copy(self) -> Classifier:
@@ -91,11 +94,14 @@ class Subject:
         method: the explainer.
         name: of the method.
         place: the model with its inputs.
+        stands_in: whether the model is of another family than the one that is checked, in whose place it was written.
     """
 
     method: Method
     name: str
     place: Place
+    stands_in: bool = False
+    _pristine: Any = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def model(self) -> Classifier:
@@ -118,6 +124,17 @@ class Subject:
             raise NotApplicable("the method does not look at the class, and so not at what changes the answer")
 
     @cached_property
+    def unused(self) -> "Subject":
+        """The method as it was before its first call, as far as it can be copied."""
+        return replace(self, method=self._pristine)
+
+    def __post_init__(self) -> None:
+        pristine = self.method
+        with suppress(Exception):  # whatever a class of somebody's raises when it is copied
+            pristine = copy.deepcopy(self.method)
+        object.__setattr__(self, "_pristine", pristine)
+
+    @cached_property
     def own(self) -> Attribution:
         """What the method says of all inputs."""
         return self.explain(self.place.batch, self.place.target)
@@ -132,14 +149,17 @@ class Subject:
         """
         with self._told():
             torch.manual_seed(seed)  # as comparisons have it
-            return self.checked(self.place.copy() if model is None else model, batch, target)
+            answer = self.checked(self.place.copy() if model is None else model, batch, target)
+            return replace(
+                answer, **{name: own.detach() for name in FIELDS if (own := getattr(answer, name)) is not None}
+            )
 
     def edges(self, batch: Batch, target: Target, model: Classifier | None = None) -> Tensor:
         """Edge scores [B L H T T], 0 at padding; NotApplicable of a method that scores no edges."""
         with self._told():
             torch.manual_seed(0)
             scores = self.checked.edge_scores(self.place.copy() if model is None else model, batch, target)
-        return scores.detach() * batch.cells[:, None, None]
+            return scores.detach() * batch.cells[:, None, None].to(scores.device)
 
     @contextmanager
     def _told(self) -> Iterator[None]:
@@ -151,11 +171,15 @@ class Subject:
             said = str(error).removeprefix(f"methods.{self.name}: ")
             raise WrongForm(said) from error
         except Exception as error:
-            raise MethodRaised(f"it raised {type(error).__name__}: {error}{_line_of(error)}") from error
+            said = f"it raised {type(error).__name__}: {error}{_line_of(error)}"
+            if self.stands_in:
+                raise NotApplicable(f"the method cannot run on {self.place.name}: {said}") from error
+            raise MethodRaised(said) from error
 
     def at(self, place: Place) -> "Subject":
-        """The same method on another model."""
-        return Subject(self.method, self.name, place)
+        """The same method on another model, which may be of another family."""
+        kinds = {getattr(each.model.config, "model_type", "") for each in (self.place, place)}
+        return Subject(self.method, self.name, place, stands_in=len(kinds) > 1)
 
     def with_settings(self, **settings: Any) -> "Subject":
         """The same with other settings of the method."""

@@ -1,9 +1,11 @@
 """Class: the class that is asked for is the one that is explained."""
 
+from itertools import combinations
+
 import torch
 
 from benchmark.checking.report import Finding
-from benchmark.checking.subject import Subject, difference
+from benchmark.checking.subject import FIELDS, Subject, difference
 from benchmark.errors import NotApplicable
 from benchmark.targets import ClassTarget
 
@@ -16,28 +18,28 @@ def target_class(subject: Subject) -> Finding:
     count = len(place.model.labels)
     if count < 2:
         raise NotApplicable("the model has a single class")
-    own = subject.explain(place.batch, ClassTarget(torch.zeros_like(place.target.classes)))
-    gap, empty = 0.0, _empty(own)
-    for other in range(1, min(count, 3)):
-        told = subject.explain(place.batch, ClassTarget(torch.full_like(place.target.classes, other)))
-        gap, empty = max(gap, difference(told, own)[0]), empty & _empty(told)
-        if gap > _SAME:
-            break
+    if not isinstance(place.target, ClassTarget):
+        raise NotApplicable("a continuation is explained, beside which there is no other class")
+    told = [
+        subject.explain(place.batch, ClassTarget(torch.full_like(place.target.classes, one)))
+        for one in range(min(count, 3))
+    ]
+    gaps = {(a, b): difference(told[b], told[a])[0] for a, b in combinations(range(len(told)), 2)}
+    gap, empty = max(gaps.values()), all(map(_empty, told))
     if not subject.knows_class:
         if gap > _SAME:
-            words = (
-                f"it says class_specific = False, and the scores for class 0 and for another class differ by {gap:.2g}"
-            )
+            words = f"it says class_specific = False, and the scores for two classes differ by {gap:.2g}"
             return Finding(f"{words} of the largest", gap, _SAME)
         return Finding("it says that it does not look at the class, and its scores are the same for each", gap, _SAME)
     if empty:
         raise NotApplicable("all scores are 0, for each class")
-    if gap <= _SAME:
-        words = "the scores for class 0 and for class 1 are the same, and it says class_specific = True"
-        return Finding(f"{words}: does it explain one class, whichever is asked for?", gap, ok=False)
-    return Finding(f"the scores for class 0 and for others differ, by {gap:.2g} of the largest", ok=True)
+    if same := [pair for pair, each in gaps.items() if each <= _SAME]:
+        a, b = same[0]
+        words = f"the scores for class {a} and for class {b} are the same, and it says class_specific = True"
+        return Finding(f"{words}: does it explain one class, whichever is asked for?", gaps[a, b], ok=False)
+    return Finding(f"the scores for each class are others, by up to {gap:.2g} of the largest", ok=True)
 
 
 def _empty(attribution: object) -> bool:
-    scores = [getattr(attribution, name) for name in ("tokens", "heads")]
+    scores = [getattr(attribution, name) for name in FIELDS]
     return not any(bool(one.any()) for one in scores if one is not None)

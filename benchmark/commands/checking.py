@@ -11,7 +11,7 @@ from omegaconf import DictConfig
 
 from benchmark.commands.arguments import read_arguments
 from benchmark.commands.running import log_to_standard_error, settled_as_typed
-from benchmark.errors import UserError
+from benchmark.errors import NotApplicable, UserError
 from benchmark.exits import Kept, in_one_line, on_termination
 from benchmark.settings.checking import check_parts
 from benchmark.settings.configuration import missing_keys, options
@@ -100,6 +100,10 @@ def looked_at(words: Sequence[str]) -> Asked:
             raise UserError(not_set(f"{group}.{missing[0]}"))
     check_parts(config, (*(("methods",) if name else ()), *(("task", "model") if has_model else ())))
     paths = {key: Path(own[key]) for key in ("golden", "write_golden", "out") if key in own}
+    if "write_golden" in paths and (
+        paths["write_golden"].suffix != ".npz" or not paths["write_golden"].parent.is_dir()
+    ):
+        raise UserError(f"write_golden={own['write_golden']}: give a file FILE.npz in a folder that is there")
     only = tuple(filter(None, own.get("only", "").strip("[]").split(",")))
     return Asked(name, small, config, has_model, only, **paths)
 
@@ -135,7 +139,7 @@ def _report(asked: Asked) -> "Report":
     from benchmark.checking.golden import write
     from benchmark.checking.methods import check as check_method
     from benchmark.checking.models import check_model
-    from benchmark.checking.subject import Subject
+    from benchmark.checking.subject import MethodRaised, Subject, WrongForm
     from benchmark.settings.making import make
     from benchmark.types import as_compared
 
@@ -146,7 +150,10 @@ def _report(asked: Asked) -> "Report":
     if asked.write_golden is not None:
         place = next(places.of(model))
         compared: Any = as_compared(method)
-        write(asked.write_golden, Subject(compared, asked.key, place))
+        try:
+            write(asked.write_golden, Subject(compared, asked.key, place))
+        except (MethodRaised, WrongForm, NotApplicable) as error:
+            raise UserError(f"write_golden={asked.write_golden}: there are no scores: {error}") from error
     return check_method(method, model, asked.only, golden_file=asked.golden, name=asked.key)
 
 

@@ -29,6 +29,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as of_all_modules
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+from transformers.utils import output_capturing
 
 from benchmark.errors import NotApplicable, UserError
 from benchmark.models.classifier import Classifier
@@ -254,10 +255,16 @@ class _Modules:
     def _changed(self, module: nn.Module, before: dict[str, Any]) -> Iterator[str]:
         held = vars(module)
         names = list(before) if self._names is not None else list(dict.fromkeys((*before, *held)))
-        ignored = _OF_POSITIONS if _keeps_positions(module) else ()
+        ignored = (*(_OF_POSITIONS if _keeps_positions(module) else ()), _CAPTURES)
+        capturing = _capturing_hooks(held)
         for name in names:
             now, was = held.get(name, _ABSENT), before.get(name, _ABSENT)
-            if _alike(was, now) or name in ignored:
+            own = (
+                {key: hook for key, hook in now.items() if key not in capturing}
+                if name in _HOOKS and capturing
+                else now
+            )
+            if _alike(was, now) or _alike(was, own) or name in ignored:
                 continue
             if name != _LEFT_BY_ALL:
                 yield name
@@ -268,6 +275,20 @@ class _Modules:
                 del held[name]
             else:
                 held[name] = was
+
+
+def _capturing_hooks(held: Mapping[str, Any]) -> set[Any]:
+    """Keys of the hooks that transformers leaves for good where a pass is asked for its attention or its states."""
+    own = (held.get(name) or {} for name in ("_forward_hooks", "_forward_pre_hooks"))
+    return {
+        key
+        for hooks in own
+        for key, hook in hooks.items()
+        if getattr(hook, "__module__", "") == output_capturing.__name__
+    }
+
+
+_CAPTURES = "_output_capturing_hooks_installed"
 
 
 def _shallow(mapping: dict[Any, Any]) -> dict[Any, Any]:

@@ -27,6 +27,7 @@ class Entry:
         reaches: relevance of the result [B].
         leaves: that of all operands together, and of a bias.
         size: sum of the magnitudes of what reaches it.
+        of_bias: the part of `leaves` that is the share of a bias; None where none is counted.
         swallowed: by how much a stabiliser may change what leaves, `Σ |R| ε / (|z| + ε)` with z the result.
     """
 
@@ -38,22 +39,33 @@ class Entry:
     leaves: Tensor | None = None
     size: Tensor | None = None
     swallowed: Tensor | None = None
+    of_bias: Tensor | None = None
 
     def stabilise(self, relevance: Tensor, result: Tensor, epsilon: float) -> None:
         """Count what a stabiliser swallows of the relevance of a result."""
         shares = relevance.abs() * epsilon / (result.abs() + epsilon)
-        self.swallowed = _added(self.swallowed, self._of_examples(shares))
+        self.swallowed = _added(self.swallowed, self.sums(shares))
 
     def reach(self, relevance: Tensor) -> None:
         """Relevance of a result, or of one more of several."""
-        self.reaches = _added(self.reaches, self._of_examples(relevance))
-        self.size = _added(self.size, self._of_examples(relevance.abs()))
+        self.reaches = _added(self.reaches, self.sums(relevance))
+        self.size = _added(self.size, self.sums(relevance.abs()))
+
+    def arrive(self, relevance: Tensor, result: Tensor, epsilon: float, of_bias: Tensor | None) -> None:
+        """Relevance of a result, what a stabiliser swallows of it, and what a bias gets."""
+        self.reach(relevance)
+        self.leave(relevance.new_zeros(self.count))
+        if epsilon:
+            self.stabilise(relevance, result, epsilon)
+        if of_bias is not None:
+            self.leave(of_bias)
+            self.of_bias = _added(self.of_bias, self.sums(of_bias))
 
     def leave(self, relevance: Tensor) -> None:
         """Relevance of an operand."""
-        self.leaves = _added(self.leaves, self._of_examples(relevance))
+        self.leaves = _added(self.leaves, self.sums(relevance))
 
-    def _of_examples(self, relevance: Tensor) -> Tensor:
+    def sums(self, relevance: Tensor) -> Tensor:
         """Sums over each example; where the first dimension is no number of examples, the same part of the sum for each."""
         values = relevance.detach().double()
         if values.dim() and values.shape[0] % self.count == 0:
@@ -138,7 +150,9 @@ class Ledger:
             stabiliser: ε of the rule, which it adds to the size of what it divides by.
         """
         entry = Entry(self._running[-1] if path is None else path, operation, self.count, exempt)
-        self.entries.append(entry)
+        given = [*args, *kwargs.values()]
+        if path is None or any(isinstance(value, Tensor) and is_active(value) for value in given):
+            self.entries.append(entry)  # a module without such an operand, such as a table, has nobody to hand it on to
 
         def relevance(of: Tensor, slope: Tensor) -> Tensor:
             return slope.detach() * of if by_value else slope.detach()
@@ -149,10 +163,8 @@ class Ledger:
 
         def arrived(of: Tensor, slope: Tensor | None) -> None:
             if slope is not None and counts():
-                entry.reach(relevance(of, slope))
-                if stabiliser:
-                    entry.stabilise(relevance(of, slope), of, stabiliser)
-                entry.leave(slope.new_zeros(self.count) if of_bias is None else of_bias(slope))
+                share = None if of_bias is None else of_bias(slope)
+                entry.arrive(relevance(of, slope), of, stabiliser, share)
 
         token = _LEDGER.set(None)  # what an operation does inside is its own affair
         try:
@@ -179,7 +191,7 @@ def _noted(is_active: Callable[[Tensor], bool], left: Callable[[Tensor, Tensor |
         return type(value)(_noted(is_active, left, item) for item in value)
     if not isinstance(value, Tensor) or not is_active(value):
         return value
-    alias = value.view_as(value)
+    alias = value.clone()  # what is computed in place leaves the value itself alone
     alias.__dict__.update(value.__dict__)
     alias.register_hook(  # type: ignore[no-untyped-call]
         partial(left, value.detach())
