@@ -226,7 +226,7 @@ def check_one(words, here):
     one = "rows" if asked.method is None else "form"
     kept = [word for word in words if not word.startswith(("only=", "golden=", "write_golden="))]
     with contextlib.redirect_stdout(io.StringIO()) as printed, pytest.raises(SystemExit) as caught:
-        checking.check([*kept, f"only={one}", "out=checked"])
+        entry.check([*kept, f"only={one}", "out=checked"], "attention-benchmark check")
     assert caught.value.code == 0, printed.getvalue()
 
 

@@ -54,8 +54,11 @@ class Asked:
         return str(self.method).rpartition(".")[2]
 
 
-def check(words: Sequence[str]) -> None:
-    """Check what the words name; the status is 0 where no check fails, 1 where one does, and 2 for a mistake."""
+def check(words: Sequence[str]) -> tuple[str, int]:
+    """Check what the words name: what to print, and the status, 0 where no check fails and 1 where one does.
+
+    A mistake ends the program with status 2.
+    """
     log_to_standard_error()
     on_termination()
     with in_one_line(Kept("no report is written")):
@@ -64,8 +67,7 @@ def check(words: Sequence[str]) -> None:
         report = _report(asked)
         gc.enable()
         report.write(asked.out)
-    print(f"{report.table()}\n\nReport: {asked.out / 'check.md'} and check.json")
-    raise SystemExit(0 if report.ok else 1)
+    return f"{report.table()}\n\nReport: {asked.out / 'check.md'} and check.json", 0 if report.ok else 1
 
 
 def looked_at(words: Sequence[str]) -> Asked:

@@ -83,7 +83,9 @@ def check(words: Sequence[str], program: str) -> None:
     if not _answered(words, "check", program):
         from benchmark.commands import checking
 
-        checking.check(words)
+        text, status = checking.check(words)
+        _print(text)
+        raise SystemExit(status)
 
 
 def report(words: Sequence[str], program: str) -> None:
