@@ -7,10 +7,9 @@ import torch
 from benchmark.analyses.twins import attention_layers
 from benchmark.checking.padding import tolerance
 from benchmark.checking.report import Finding
-from benchmark.checking.subject import Subject, gap_of
+from benchmark.checking.subject import Subject, gap_of, own_blocks
 from benchmark.errors import NotApplicable
 from benchmark.models.classifier import Classifier
-from benchmark.models.parts import blocks_parts
 
 HEAD = 0
 """The head of every layer that is made to do nothing."""
@@ -44,9 +43,7 @@ def silenced(subject: Subject, queries: float) -> Classifier:
         NotApplicable: the layers of a block's attention cannot be told apart, or two blocks share them.
     """
     model = subject.place.copy()
-    blocks = blocks_parts(model, subject.place.batch)
-    if len({id(block.output[0][1]) for block in blocks if block.output}) != len(blocks):
-        raise NotApplicable("blocks share their weights, so that none can be changed by itself")
+    blocks = own_blocks(model, subject.place.batch)
     if any(block.norms for block in blocks):
         raise NotApplicable("queries are normalised, so that a factor of one head's does not change how it attends")
     with torch.no_grad():

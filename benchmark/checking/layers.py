@@ -7,10 +7,9 @@ from torch import Tensor
 
 from benchmark.analyses.twins import attention_layers
 from benchmark.checking.report import Finding
-from benchmark.checking.subject import Subject
+from benchmark.checking.subject import Subject, own_blocks
 from benchmark.errors import NotApplicable
 from benchmark.models.classifier import Classifier
-from benchmark.models.parts import blocks_parts
 
 TOLERANCE = 1e-6
 
@@ -52,9 +51,7 @@ def without_values(subject: Subject, layer: int) -> Classifier:
         NotApplicable: the layers of a block's attention cannot be told apart, or two blocks share them.
     """
     model = subject.place.copy()
-    blocks = blocks_parts(model, subject.place.batch)
-    if len({id(block.output[0][1]) for block in blocks if block.output}) != len(blocks):
-        raise NotApplicable("blocks share their weights, so that none can be changed by itself")
+    blocks = own_blocks(model, subject.place.batch)
     value = attention_layers(blocks[layer], model.n_heads).value
     with torch.no_grad():
         value.scale(0.0)

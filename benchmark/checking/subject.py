@@ -17,6 +17,7 @@ from benchmark.analyses.twins import double_copy
 from benchmark.errors import NotApplicable, UserError
 from benchmark.models.classifier import Classifier
 from benchmark.models.next_token import CONTINUATION
+from benchmark.models.parts import Block, blocks_parts
 from benchmark.models.precision import Magnitudes, Twin, around
 from benchmark.run.explaining import Checked
 from benchmark.targets import ClassTarget, LogProbability, Target
@@ -246,3 +247,15 @@ def cut(attribution: Attribution, row: int, width: int) -> Attribution:
     held = {name: getattr(attribution, name) for name in FIELDS if getattr(attribution, name) is not None}
     kept = {name: value[(slice(row, row + 1), *parts.get(name, ()))] for name, value in held.items()}
     return Attribution(attribution.target[row : row + 1], **kept)
+
+
+def own_blocks(model: Classifier, batch: Batch) -> tuple[Block, ...]:
+    """The blocks of a model, each with weights of its own.
+
+    Raises:
+        NotApplicable: two blocks share theirs, so that none can be changed by itself, or their parts cannot be told apart.
+    """
+    blocks = blocks_parts(model, batch)
+    if len({id(block.output[0][1]) for block in blocks if block.output}) != len(blocks):
+        raise NotApplicable("blocks share their weights, so that none can be changed by itself")
+    return blocks
