@@ -44,7 +44,7 @@ def read_row(subject: Subject) -> Finding:
     read = inner.model.read_weights(batch).argmax(1).tolist()
     named = [place for place in range(len(WORDS)) if _of_row(place, highest)]
     where = f"example {(wrong or missed)[0] + 1}"
-    if named and wrong:
+    if named and wrong and not missed:
         token = int((batch.units[0] == named[0]).nonzero()[0, 0])
         return Finding(f"the scores are those of row {token}; the model reads row {read[0]}", where=where, ok=False)
     if not scores.any():
@@ -52,7 +52,7 @@ def read_row(subject: Subject) -> Finding:
             f"all words score 0: is the row read that the model reads, row {read[0]}?", where=where, ok=False
         )
     own = {text.index(word) for text, word in zip(TEXTS, highest, strict=True)}
-    if len(own) == 1 and wrong:  # a row that adds the token itself
+    if len(own) == 1 and wrong and not missed:  # a row that adds the token itself
         token = int((batch.units[0] == own.pop()).nonzero()[0, 0])
         return Finding(f"the scores are those of row {token}; the model reads row {read[0]}", where=where, ok=False)
     words = "words that cannot change the answer score as high as the one that does"

@@ -8,6 +8,7 @@ from typing import Any
 
 from benchmark.checking.report import Finding
 from benchmark.checking.subject import Subject, kind_of
+from benchmark.settings.docstrings import Docstring
 
 
 def speed(subject: Subject) -> Finding:
@@ -24,8 +25,15 @@ def speed(subject: Subject) -> Finding:
 
 
 def _declared(value: Any) -> Iterator[str]:
-    """The lines `Cost:` of the docstrings of a method and of the parts that it is made of, such as an edge score."""
-    yield from re.findall(r"^\s*Cost: (.+)$", (inspect.getdoc(value) or "").partition("\nWith ")[0], re.MULTILINE)
-    for part in fields(value) if is_dataclass(value) and not isinstance(value, type) else ():
-        if is_dataclass(own := getattr(value, part.name)):
+    """The lines `Cost:` of the docstrings of a method and of its parts, for the settings that they have."""
+    parts = fields(value) if is_dataclass(value) and not isinstance(value, type) else ()
+    held = {part.name: getattr(value, part.name) for part in parts}
+    settings = {name: list(own) if isinstance(own, tuple) else own for name, own in held.items()}
+    told = Docstring.of(inspect.getdoc(value) or "").read(settings)
+    yield from (cost for cost in re.findall(r"^Cost: (.+?)\.?$", told, re.MULTILINE) if cost != _NO_PASS)
+    for own in held.values():
+        if is_dataclass(own):
             yield from _declared(own)
+
+
+_NO_PASS = "no pass"

@@ -160,3 +160,19 @@ def test_a_replica_is_compared():
         Half.factor = factor
         (outcome,) = benchmark.check(Half(rollout.edges, rollout.readout), only=["replica"]).outcomes
         assert outcome.status == status
+
+
+@pytest.mark.parametrize(
+    ("name", "declared"),
+    [
+        ("transformer_attribution", "; declared: 1 forward pass, 2 backward passes"),
+        ("random", "0 forward and 0 backward passes per example; none is declared"),
+        (
+            "lrp",
+            "1 forward and 1 backward passes per example; declared: 1 forward pass, 1 backward pass; with precision=float64",
+        ),
+    ],
+)
+def test_passes_are_told_beside_what_is_declared(name, declared):
+    (outcome,) = check(built(name), place("bert"), ["speed"]).outcomes
+    assert declared in outcome.words

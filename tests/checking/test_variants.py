@@ -190,3 +190,13 @@ def test_a_bug_of_the_class_in_what_it_declares_is_its_own_line():
     assert [one.status for one in report.outcomes] == ["pass", "fail", "fail"]
     assert "the check could not be made: AttributeError" in report.of("sums")[0].words
     assert "from those of outputs" in report.of("replica")[0].words
+
+
+def test_words_that_score_alike_name_no_row():
+    def norms(model, batch, target):
+        embeddings = model.run(batch, record=("embeddings",)).embeddings
+        return Attribution(target, tokens=embeddings.norm(dim=-1) * batch.attention_mask)
+
+    norms.class_specific = False
+    (outcome,) = benchmark.check(norms, place("bert"), only=["read"]).outcomes
+    assert outcome.words == "'red', which cannot change the answer, scores as high as 'oak', which does"
