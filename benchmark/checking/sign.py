@@ -39,11 +39,13 @@ def sign(subject: Subject) -> Finding:
     inner = subject.at(place_of(PROGRAM, family, TEXTS, "a bag of words"))
     batch = inner.place.batch
     known = np.array([[WEIGHTS[word] for word in text] for text in TEXTS])
-    found = []
+    found = {}
     for answer, said in ((1, known), (0, -known)):
         scores = word_scores(batch, inner.explain(batch, ClassTarget(inner.place.target.classes * 0 + answer)))
-        found.append(_of_class(scores, said, inner.model.labels[answer]))
-    return next((one for one in found if not one.passes), found[0])
+        alike = not np.ptp(np.round(scores, 12), axis=1).any()  # it has nothing to say of this class
+        found[alike, answer] = _of_class(scores, said, inner.model.labels[answer])
+    telling = [one for (alike, _), one in found.items() if not alike] or list(found.values())
+    return next((one for one in telling if not one.passes), telling[0])
 
 
 def _of_class(scores: Float[NDArray, "B U"], known: Float[NDArray, "B U"], label: str) -> Finding:

@@ -71,6 +71,16 @@ def test_what_is_checked(here, capsys, words, status, said):
     assert said in out
 
 
+def test_a_method_of_another_folder_of_yamls(here, capsys):
+    (here / "yamls" / "methods").mkdir(parents=True)
+    (here / "yamls" / "methods" / "second_row.yaml").write_text(
+        "second_row:\n  _target_: ownheat.maps.Heat\n  row: 1\n"
+    )
+    status, out, _ = typed(["second_row", "--config-dir", "yamls", "only=form,read"], capsys)
+    assert (status, out.splitlines()[0].startswith("second_row: 1 pass, 1 fail")) == (1, True)
+    assert typed(["second_row", "second_row.row=0", "--config-dir", "yamls", "only=form,read"], capsys)[0] == 0
+
+
 def test_golden_arrays_are_written_and_read(here, capsys):
     assert typed(["rollout", "only=form", "write_golden=own.npz"], capsys)[0] == 0
     assert typed(["rollout", "only=golden", "golden=own.npz"], capsys)[0] == 0

@@ -34,6 +34,14 @@ SHOWN = {
 """Every property that some class declares, with a method and a family that show it."""
 
 
+LEFT_OUT = {
+    "bert": (),
+    "gpt2": ("causes",),
+    "llama": ("causes", "words", "read", "sign", "randomised"),
+    "vit": ("causes", "randomised"),
+}
+
+
 @cache
 def place(family):
     return small_models.place(family)
@@ -41,11 +49,13 @@ def place(family):
 
 @pytest.mark.parametrize("name", METHODS)
 def test_no_false_alarm(name):
-    """What asks for an order is asked of as many draws as by default, and mechanisms in one family."""
-    for family in WHOLLY_ASKED if name not in NAMES_OF_COMPONENTS else WHOLLY_ASKED[:2]:
+    """What asks for an order is asked of as many draws as by default, mechanisms in one family, and what is written for
+    GPT-2 in place of Llama once.
+    """
+    for family in WHOLLY_ASKED if name not in NAMES_OF_COMPONENTS else WHOLLY_ASKED[:1]:
         if (name, family) in CANNOT:
             continue
-        left_out = (*(ORDERS if name in NOISY else ()), *(("causes",) if family != WHOLLY_ASKED[0] else ()))
+        left_out = (*(ORDERS if name in NOISY else ()), *LEFT_OUT[family])
         method = built(name, cheaply=name not in APPROXIMATE)
         report = check(method, place(family), [one for one in CHECKS if one not in left_out], name=name)
         assert report.ok, report.first
