@@ -183,12 +183,51 @@ def equal_heads(blocks: Sequence[Block], n_heads: int, generator: Generator) -> 
                 table[:, 1].copy_(table[:, 0])
 
 
+def permute_heads(blocks: Sequence[Block], n_heads: int, generator: Generator) -> None:
+    """The heads of every layer in the reverse order; of grouped ones the groups, and the heads in each."""
+    for block in blocks:
+        if block.norms or block.head_tables:
+            raise NotApplicable("parameters between the projections and the attention belong to single heads")
+        attention = attention_layers(block, n_heads)
+        groups = n_heads // attention.group
+        for layer, count in ((attention.query, n_heads), (attention.key, groups), (attention.value, groups)):
+            layer.weight.copy_(_reversed(layer.weight, count, attention.size))
+            if layer.bias is not None:
+                layer.bias.copy_(_reversed(layer.bias, count, attention.size))
+        attention.output.weight.copy_(_reversed(attention.output.weight.T, n_heads, attention.size).T)
+
+
+def _reversed(rows: Tensor, heads: int, size: int) -> Tensor:
+    return rows.clone().view(heads, size, *rows.shape[1:]).flip(0).reshape(rows.shape)
+
+
+def move_biases(blocks: Sequence[Block], n_heads: int, generator: Generator) -> None:
+    """`b_O ← b_O + W_O b_V, b_V ← 0` in every layer: rows of attention sum to 1."""
+    moved = False
+    for block in blocks:
+        attention = attention_layers(block, n_heads)
+        bias, out = attention.value.bias, attention.output.bias
+        if bias is None or out is None:
+            continue
+        of_heads = bias.view(-1, attention.size).repeat_interleave(attention.group, dim=0).flatten()
+        out.add_(attention.output.weight @ of_heads)
+        bias.zero_()
+        moved = True
+    if not moved:
+        raise NotApplicable("values, or the output layer, have no bias")
+
+
 INVARIANT: Mapping[str, ParameterChange] = {
     "values rescaled": rescale_values,
     "queries and keys rescaled": rescale_logits,
     "feed-forward units permuted": permute_feed_forward,
 }
 """Changes that leave the function of a model as it is."""
+
+
+def distinct_blocks(model: Classifier, batch: Batch) -> list[Block]:
+    """Each block once, also where layers share their weights; NotApplicable where the parts of one are not known."""
+    return list({id(block.output[0][1]): block for block in blocks_parts(model, batch) if block.output}.values())
 
 
 def double_copy(model: Classifier) -> Classifier:
@@ -225,6 +264,5 @@ class Twins:
         with torch.no_grad():
             for ours, theirs in pairs:
                 ours.copy_(theirs)
-            blocks = {id(block.output[0][1]): block for block in blocks_parts(self.changed, batch) if block.output}
-            change(list(blocks.values()), self.changed.n_heads, Generator().manual_seed(seed))
+            change(distinct_blocks(self.changed, batch), self.changed.n_heads, Generator().manual_seed(seed))
         return replace(self.changed, fingerprint=f"{self.base.fingerprint}-{name}")

@@ -12,7 +12,7 @@ from benchmark.models.classifier import Classifier
 from benchmark.models.ledger import Entry, Ledger, keeping_ledger
 
 TOLERANCE = 1e-5
-"""Of the magnitude of what reaches an operation, apart from what the stabiliser of a rule may swallow."""
+"""The largest gap, over the magnitude of what reaches an operation; what a rule's stabiliser may swallow is no gap."""
 
 
 def conserved(subject: Subject) -> Finding:

@@ -70,9 +70,9 @@ def _differs(what: str, gap: float, field: str) -> Finding:
 def _with_another_seed(subject: Subject, first: Attribution) -> bool | None:
     """Whether another seed gives other scores; None of a method without one."""
     method: Any = subject.method
-    if not is_dataclass(method) or "seed" not in {field.name for field in fields(method)}:
+    if not is_dataclass(method):
         return None
-    seed: Any = getattr(method, "seed")  # noqa: B009 - of a class that mypy does not know
+    seed = {field.name: getattr(method, field.name) for field in fields(method)}.get("seed")
     if type(seed) is not int:
         return None
     try:

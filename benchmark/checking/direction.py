@@ -7,7 +7,6 @@ from benchmark.checking.report import Finding
 from benchmark.checking.subject import Subject
 from benchmark.errors import NotApplicable
 from benchmark.models.written.program import READ, Head, Layer, Program
-from benchmark.targets import ClassTarget
 
 SHARPLY = 4.0
 """Score of the word at which a token looks; that of all others is 0."""
@@ -41,8 +40,7 @@ def direction(subject: Subject) -> Finding:
     family = family_like(subject.model)
     inner = subject.at(place_of(PROGRAM, family, TEXTS, "one token looks at one word"))
     batch = inner.place.batch
-    target = ClassTarget(inner.place.target.classes * 0 + 1)
-    edges = inner.edges(batch, target).abs().sum((1, 2))
+    edges = inner.edges(batch, inner.place.of_class(1)).abs().sum((1, 2))
     read = inner.model.read_weights(batch).argmax(1)
     for row, text in enumerate(TEXTS):
         key = int((batch.units[row] == text.index(KEY)).nonzero()[0, 0])

@@ -7,13 +7,12 @@ user's own script is not run again there: what is defined in it cannot be sent.
 import atexit
 import os
 import pickle
-import struct
 import subprocess
 import sys
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 import torch
 from torch import Tensor
@@ -56,8 +55,8 @@ def asked_elsewhere(subject: Subject) -> Answer:
     assert server.stdout is not None
     try:
         _send(server.stdin, told)
-        answer: Answer = pickle.loads(_receive(server.stdout))
-    except (EOFError, BrokenPipeError):
+        answer: Answer = pickle.load(server.stdout)
+    except (EOFError, BrokenPipeError, pickle.UnpicklingError):  # the last of an answer that is cut off
         _server.cache_clear()
         return NotAsked("the process ended without an answer")
     return answer
@@ -85,20 +84,9 @@ def _encodes(*_: Any) -> Batch:
     raise NotImplementedError("the batch is sent as it is")
 
 
-def _send(stream: BinaryIO | Any, content: bytes) -> None:
-    stream.write(struct.pack("<Q", len(content)) + content)
+def _send(stream: IO[bytes], content: Any) -> None:
+    stream.write(pickle.dumps(content))  # whole or not at all
     stream.flush()
-
-
-def _receive(stream: BinaryIO | Any) -> bytes:
-    head = stream.read(8)
-    if len(head) < 8:
-        raise EOFError
-    (size,) = struct.unpack("<Q", head)
-    content: bytes = stream.read(size)
-    if len(content) < size:
-        raise EOFError
-    return content
 
 
 def _answer(told: bytes) -> Answer:
@@ -109,7 +97,7 @@ def _answer(told: bytes) -> Answer:
         return NotAsked(f"the method cannot be read there ({type(error).__name__}: {error})")
     try:
         own = Subject(method, name, place).explain(batch, place.target_of(batch))
-    except Exception as error:
+    except Exception as error:  # whatever a method of somebody's raises
         return f"it raised {type(error).__name__} there: {error}"
     return {field: value.detach() for field in FIELDS if (value := getattr(own, field)) is not None}
 
@@ -120,20 +108,20 @@ def serve() -> None:
         own_classes_importable(os.environ[_FOLDER])
     import_module("methods.attention_explainer")  # what most methods need, before the first question
 
-    torch.set_num_threads(1)
+    torch.set_num_threads(1)  # a pool of threads does not outlive a fork
     questions, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a method prints is no answer
     while True:
         try:
-            told = _receive(questions)
+            told = pickle.load(questions)  # bytes, which the child reads: what fails there ends no server
         except EOFError:
             return
         if not hasattr(os, "fork"):
-            _send(answers, pickle.dumps(_answer(told)))
+            _send(answers, _answer(told))
             return
         child = os.fork()
         if child == 0:
-            _send(answers, pickle.dumps(_answer(told)))
+            _send(answers, _answer(told))
             os._exit(0)
         if os.waitpid(child, 0)[1] != 0:
-            _send(answers, pickle.dumps(NotAsked("the process ended without an answer")))
+            _send(answers, NotAsked("the process ended without an answer"))

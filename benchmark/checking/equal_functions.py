@@ -2,28 +2,26 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Generator, nn
 
 from benchmark.analyses.axiom_gaps import require_equal
-from benchmark.analyses.twins import INVARIANT, Twins, attention_layers
+from benchmark.analyses.twins import INVARIANT, Twins, move_biases, permute_heads
 from benchmark.checking.padding import tolerance
 from benchmark.checking.report import Finding
 from benchmark.checking.subject import Subject, difference
 from benchmark.errors import NotApplicable
 from benchmark.models.classifier import Classifier
 from benchmark.models.embeddings import embedding_modules
-from benchmark.models.parts import Block, blocks_parts
-from benchmark.types import Attribution, Batch
+from benchmark.types import Attribution
 
 PERMUTED, MOVED, BIAS = (
     "heads permuted",
     "word embeddings + c, position embeddings − c",
     "bias of values moved to the output",
 )
-
-
 _HINTS = {
     BIAS: "what looks at values, or at gradients of attention, has this by definition",
     MOVED: "what multiplies by an embedding has this by definition",
@@ -37,7 +35,7 @@ def equal_functions(subject: Subject) -> list[Finding]:
     moved from the embeddings of positions to those of words, biases of values moved to the output layer. It is checked that
     the logits of a twin are the same, to 1e-10.
     """
-    place, limit = subject.place, tolerance(subject)
+    place, limit = subject.place, tolerance(subject.model)
     own = _compared(subject.own)
     found, left_out = [], []
     for name, twin in _twins(subject).items():
@@ -69,47 +67,11 @@ def _compared(attribution: Attribution) -> Attribution:
 def _twins(subject: Subject) -> Mapping[str, Callable[[], Classifier]]:
     place = subject.place
     twins = Twins.of(place.model)
-
-    def changed(name: str) -> Callable[[], Classifier]:
-        return lambda: twins.change(name, INVARIANT[name], place.batch)
-
+    changes = {**INVARIANT, PERMUTED: permute_heads, BIAS: move_biases}
     return {
-        **{name: changed(name) for name in INVARIANT},
-        PERMUTED: lambda: permuted_heads(place.copy(), place.batch),
+        **{name: partial(twins.change, name, change, place.batch) for name, change in changes.items()},
         MOVED: lambda: moved_embeddings(place.copy()),
-        BIAS: lambda: moved_biases(place.copy(), place.batch),
     }
-
-
-def permuted_heads(model: Classifier, batch: Batch) -> Classifier:
-    """The heads of every layer in the reverse order; of grouped ones the groups, and the heads in each."""
-    blocks = _own_blocks(model, batch)
-    with torch.no_grad():
-        for block in blocks:
-            if block.norms or block.head_tables:
-                raise NotApplicable("parameters between the projections and the attention belong to single heads")
-            attention = attention_layers(block, model.n_heads)
-            size, n_heads = attention.size, model.n_heads
-            for layer, count in (
-                (attention.query, n_heads),
-                (attention.key, n_heads // attention.group),
-                (attention.value, n_heads // attention.group),
-            ):
-                layer.weight.copy_(_reversed(layer.weight, count, size))
-                if layer.bias is not None:
-                    layer.bias.copy_(_reversed(layer.bias, count, size))
-            attention.output.weight.copy_(_reversed(attention.output.weight.T, n_heads, size).T)
-    return replace(model, fingerprint=f"{model.fingerprint}-permuted")
-
-
-def _own_blocks(model: Classifier, batch: Batch) -> list[Block]:
-    """Each block once, also where layers share their weights."""
-    blocks = blocks_parts(model, batch)
-    return list({id(block.output[0][1]): block for block in blocks if block.output}.values())
-
-
-def _reversed(rows: Tensor, heads: int, size: int) -> Tensor:
-    return rows.clone().view(heads, size, *rows.shape[1:]).flip(0).reshape(rows.shape)
 
 
 def moved_embeddings(model: Classifier) -> Classifier:
@@ -132,21 +94,3 @@ def moved_embeddings(model: Classifier) -> Classifier:
         words[0].weight.add_(constant)
         positions[0].weight.sub_(constant)
     return replace(model, fingerprint=f"{model.fingerprint}-moved")
-
-
-def moved_biases(model: Classifier, batch: Batch) -> Classifier:
-    """`b_O ← b_O + W_O b_V, b_V ← 0` in every layer: rows of attention sum to 1."""
-    moved = False
-    with torch.no_grad():
-        for block in _own_blocks(model, batch):
-            attention = attention_layers(block, model.n_heads)
-            bias, out = attention.value.bias, attention.output.bias
-            if bias is None or out is None:
-                continue
-            groups = bias.view(-1, attention.size).repeat_interleave(attention.group, dim=0).flatten()
-            out.add_(attention.output.weight @ groups)
-            bias.zero_()
-            moved = True
-    if not moved:
-        raise NotApplicable("values, or the output layer, have no bias")
-    return replace(model, fingerprint=f"{model.fingerprint}-biases-moved")

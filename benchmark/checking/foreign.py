@@ -28,7 +28,7 @@ from benchmark.models.ledger import Entry, Ledger
 
 _MODEL = "somebody's model"
 TOLERANCE = 1e-3
-"""Of the magnitude of what comes to a module: what stabilisers of others swallow is not known."""
+"""The largest gap, over the magnitude of what comes to a module: what stabilisers of others swallow is not known."""
 Flow = tuple[str, Iterable[Tensor] | Tensor, Iterable[Tensor] | Tensor]
 """A module's name, the relevance of its inputs, and that of its outputs."""
 
@@ -66,7 +66,7 @@ def of_pairs(flows: Iterable[Flow]) -> Ledger:
 
 
 def of_rules(rules: Mapping[str, Any]) -> Ledger:
-    """Of the rules of `captum.attr.LRP` that were set as `module.rule`, by the names of their modules, after `attribute`."""
+    """A ledger of what the rules of `captum.attr.LRP` (each `module.rule`, by its module's name) keep after `attribute`."""
 
     def flows() -> Iterator[Flow]:
         for name, rule in rules.items():
@@ -144,7 +144,7 @@ def _relprop(ledger: Ledger, path: str, own: Callable[..., Any], relevance: Any,
     ledger.entries.append(entry)
     for one in given:
         entry.reach(one)
-    result = own(relevance, *args, **kwargs)
+    result = own(relevance, *args, **kwargs)  # which may change what it is given
     for one in result if isinstance(result, list | tuple) else [result]:
         entry.leave(one)
     return result

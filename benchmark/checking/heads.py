@@ -28,7 +28,7 @@ def heads(subject: Subject) -> Finding:
         raise NotApplicable("the method does not score tokens")
     second = subject.explain(place.batch, place.target, other).tokens
     assert second is not None
-    gap, limit = gap_of(second, first), tolerance(subject)
+    gap, limit = gap_of(second, first), tolerance(subject.model)
     if gap <= limit:
         words = f"where head {HEAD} of every layer moves nothing, how it attends changes no score of a token"
         return Finding(words, gap, limit)

@@ -90,16 +90,15 @@ def check(
         >>> benchmark.check("rollout", only=["form", "order", "class"]).ok
         True
     """
-    chosen = _chosen(only)
     made = build(f"methods/{method}") if isinstance(method, str) else method
     compared = as_compared(made)
     if not isinstance(compared, Method):
         raise UserError(f"{type(made).__name__} explains no single examples: checks are of methods that do")
     own = kind_of(compared)
     called = name or getattr(made, BUILT_AS, "") or getattr(own, "__name__", type(own).__name__)
-    asked = {one: CHECKS[one] for one in chosen}
+    asked = {one: CHECKS[one] for one in chosen(only, list(CHECKS), "check")}
     if golden_file is not None and "golden" not in asked:
-        raise UserError(f"golden={golden_file} is not read: only={','.join(chosen)} leaves the check golden out")
+        raise UserError(f"golden={golden_file} is not read: only={','.join(asked)} leaves the check golden out")
     if "golden" in asked and golden_file is not None:
         asked["golden"] = partial(golden, file=Path(golden_file))
     outcomes: list[Outcome] = []
@@ -109,11 +108,12 @@ def check(
     return Report(called, "method", about(own), tuple(outcomes))
 
 
-def _chosen(only: Sequence[str]) -> list[str]:
-    names = [only] if isinstance(only, str) else list(only)
-    if wrong := [name for name in names if name not in CHECKS]:
-        raise UserError(f"only={wrong[0]} is no check; {near(wrong[0], list(CHECKS))}")
-    return [name for name in CHECKS if not names or name in names]
+def chosen(only: Sequence[str], names: Sequence[str], what: str) -> list[str]:
+    """Those of some names that `only` names, or all where it names none; UserError for one that there is not."""
+    typed = [only] if isinstance(only, str) else list(only)
+    if wrong := [name for name in typed if name not in names]:
+        raise UserError(f"only={wrong[0]} is no {what}; {near(wrong[0], names)}")
+    return [name for name in names if not typed or name in typed]
 
 
 def _outcomes(subject: Subject, asked: Mapping[str, Check]) -> list[Outcome]:
@@ -149,7 +149,7 @@ def outcome_of(
         return [outcome("fail", str(error))]
     except UserError:  # a mistake in what is given to a check
         raise
-    except Exception as error:
+    except Exception as error:  # of what a class declares, such as sums of another shape
         return [outcome("fail", f"the check could not be made: {type(error).__name__}: {error}")]
     told = []
     for finding in findings if isinstance(findings, list) else [findings]:

@@ -9,11 +9,11 @@ import torch
 
 from benchmark.checking import places
 from benchmark.checking.conserved import TOLERANCE, found_in, without_biases_of_norms
-from benchmark.checking.methods import outcome_of
-from benchmark.checking.padding import tolerance
+from benchmark.checking.methods import chosen, outcome_of
+from benchmark.checking.padding import IN_FLOAT32, computes_in_float32
 from benchmark.checking.report import Finding, Outcome, Report
-from benchmark.checking.subject import Place, Subject, gap_of
-from benchmark.errors import NotApplicable, UserError, near
+from benchmark.checking.subject import Place, gap_of
+from benchmark.errors import NotApplicable
 from benchmark.models.ledger import keeping_ledger
 from benchmark.settings.making import build
 
@@ -30,8 +30,9 @@ def logits(place: Place) -> Finding:
     for own in ("sdpa", "eager"):  # the second of families without the first; it computes a softmax in float32
         plain = place.copy().model
         for module in plain.modules():
-            if hasattr(config := getattr(module, "config", None), "_attn_implementation"):
-                config._attn_implementation = own  # type: ignore[union-attr]
+            config: Any = getattr(module, "config", None)
+            if hasattr(config, "_attn_implementation"):
+                config._attn_implementation = own
         with torch.no_grad(), suppress(ValueError, NotImplementedError):
             expected = plain(**inputs).logits
             break
@@ -43,9 +44,8 @@ def logits(place: Place) -> Finding:
 
 
 def tolerance_of(place: Place) -> float:
-    """Of models that compute parts of a pass in float32 whatever their precision is, more than rounding of float64."""
-    limit = tolerance(Subject(None, "", place))  # type: ignore[arg-type]
-    return limit if limit > 1e-6 else _EQUAL
+    """The largest difference of answers that should be equal: rounding of float64, or of what is computed in float32."""
+    return IN_FLOAT32 if computes_in_float32(place.model) else _EQUAL
 
 
 def rows(place: Place) -> Finding:
@@ -83,8 +83,9 @@ def blocks(place: Place) -> Finding:
 def _blocks_of_config(config: Any) -> int | None:
     """How many calls of attention a pass has, as far as the configuration says it; a decoder beside an encoder has two."""
     if getattr(config, "is_encoder_decoder", False):
-        layers = [getattr(config, name, None) for name in ("encoder_layers", "decoder_layers")]
-        return None if None in layers else layers[0] + 2 * layers[1]  # type: ignore[operator]
+        if not (hasattr(config, "encoder_layers") and hasattr(config, "decoder_layers")):
+            return None
+        return int(config.encoder_layers) + 2 * int(config.decoder_layers)
     count: int | None = getattr(config, "num_hidden_layers", None)
     return count
 
@@ -196,9 +197,7 @@ def check_model(model: Any, only: Sequence[str] = ()) -> Report:
         >>> check_model("gpt2", only=["logits", "rows", "blocks"]).ok
         True
     """
-    names = [only] if isinstance(only, str) else list(only)
-    if wrong := [name for name in names if name not in CHECKS]:
-        raise UserError(f"only={wrong[0]} is no check of a model; {near(wrong[0], list(CHECKS))}")
+    asked = chosen(only, list(CHECKS), "check of a model")
     outcomes: list[Outcome] = []
     told: dict[str, str] = {}
     called = []
@@ -206,7 +205,6 @@ def check_model(model: Any, only: Sequence[str] = ()) -> Report:
         for place in places.of(model):
             called.append(place.name)
             told[place.name] = place.model.fingerprint
-            for name, ask in CHECKS.items():
-                if not names or name in names:
-                    outcomes += outcome_of(place.name, name, partial(ask, place), {})
+            for name in asked:
+                outcomes += outcome_of(place.name, name, partial(CHECKS[name], place), {})
     return Report(", ".join(called), "model", told, tuple(outcomes))

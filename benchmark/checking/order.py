@@ -7,7 +7,7 @@ from benchmark.checking.subject import Subject, cut, difference
 
 def order(subject: Subject) -> Finding:
     """Every example alone and in a batch with others, in another order, and beside itself: equal scores."""
-    place, limit = subject.place, tolerance(subject)
+    place, limit = subject.place, tolerance(subject.model)
     widths = place.batch.attention_mask.sum(1).tolist()
     count, worst = len(place.inputs), 0.0
     rows = [*range(count)][::-1]

@@ -1,11 +1,13 @@
 """Padding: tokens that are not there change nothing and score nothing."""
 
 from benchmark.checking.report import Finding
+from benchmark.checking.small_models import FLOAT32_INSIDE
 from benchmark.checking.subject import Subject, cut, difference
 from benchmark.errors import NotApplicable
+from benchmark.models.classifier import Classifier
 
 TOLERANCE, IN_FLOAT32 = 1e-6, 1e-5
-"""The second of models that compute parts of a pass in float32 whatever their precision is."""
+"""Largest differences, over the largest score; the second holds for models that compute parts of a pass in float32."""
 
 
 def padding(subject: Subject) -> Finding:
@@ -32,16 +34,22 @@ def padding(subject: Subject) -> Finding:
                 f"padding scores up to {size:.2g} in {name}, and has to score 0", size, 0.0, f"example {row + 1}"
             )
     gap, field = difference(cut(padded, 0, width), alone)
-    limit = tolerance(subject)
+    limit = tolerance(subject.model)
     words = f"a text of {width} tokens alone, and in a batch with {count} tokens of padding behind it"
     if gap <= limit:
         return Finding(f"{words}, scores the same, and padding scores 0", gap, limit)
     return Finding(f"{words}: {field} differ by {gap:.2g} of the largest", gap, limit, f"example {row + 1}")
 
 
-def tolerance(subject: Subject) -> float:
+def tolerance(model: Classifier) -> float:
     """The largest difference of two calls that should be equal up to rounding."""
-    return IN_FLOAT32 if getattr(subject.model.config, "model_type", "") in _FLOAT32_INSIDE else TOLERANCE
+    return IN_FLOAT32 if computes_in_float32(model) else TOLERANCE
 
 
-_FLOAT32_INSIDE = ("llama", "qwen3", "modernbert", "qwen2", "mistral", "gemma", "gemma2", "gemma3")
+def computes_in_float32(model: Classifier) -> bool:
+    """Whether a model computes rotations or norms in float32 whatever its precision is."""
+    return getattr(model.config, "model_type", "") in (*FLOAT32_INSIDE, *_OTHERS)
+
+
+_OTHERS = ("qwen2", "mistral", "gemma", "gemma2", "gemma3")
+"""Families that are none of the small models."""

@@ -18,7 +18,7 @@ from benchmark.models.written.families import FAMILIES, GRID, FamilyName, pictur
 from benchmark.models.written.mechanism import QUESTION, Mechanism
 from benchmark.models.written.program import MARK, Features, Program
 from benchmark.models.written.truth import HEADS
-from benchmark.settings.identity import identity
+from benchmark.settings.identity import digest_of
 from benchmark.types import Attribution, Batch, Example
 from benchmark.units import pool
 
@@ -58,7 +58,7 @@ _MADE: dict[tuple[str, str], Classifier] = {}
 
 def _written(program: Program, family: FamilyName) -> Classifier:
     """The model, made once in a process."""
-    key = str(identity(program)), family
+    key = digest_of(program), family
     if key not in _MADE:
         with tempfile.TemporaryDirectory() as folder, quiet_transformers():
             write(program, family, Path(folder))

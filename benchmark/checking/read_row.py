@@ -8,10 +8,9 @@ from benchmark.checking.report import Finding
 from benchmark.checking.subject import Subject
 from benchmark.models.written.mechanism import weight_of
 from benchmark.models.written.program import READ, Features, Head, Layer, Program
-from benchmark.targets import ClassTarget
 
 SHARE = 0.8
-"""Of its attention that every token gives to the word at which it looks."""
+"""Share of its attention that every token gives to the word at which it looks."""
 
 LOOKS = dict(zip(WORDS, (*WORDS[2:], *WORDS[:2]), strict=True)) | {READ: "oak"}
 """The word that each word looks at, and that which the token looks at from which the answer is read."""
@@ -35,25 +34,20 @@ def read_row(subject: Subject) -> Finding:
     family = family_like(subject.model)
     inner = subject.at(place_of(_program(), family, TEXTS, "each token looks at another word"))
     batch = inner.place.batch
-    scores = np.abs(word_scores(batch, inner.explain(batch, ClassTarget(inner.place.target.classes * 0 + 1))))
+    scores = np.abs(word_scores(batch, inner.explain(batch, inner.place.of_class(1))))
     highest = [text[place] for text, place in zip(TEXTS, scores.argmax(1), strict=True)]
     missed = [row for row, (word, own) in enumerate(zip(highest, scores, strict=True)) if not _ahead(own, word, row)]
     wrong = [row for row, word in enumerate(highest) if word != LOOKS[READ]]
     if not missed and not wrong:
         return Finding("the highest score is that of the word at which the token looks from which the answer is read")
     read = inner.model.read_weights(batch).argmax(1).tolist()
-    named = [place for place in range(len(WORDS)) if _of_row(place, highest)]
     where = f"example {(wrong or missed)[0] + 1}"
-    if named and wrong and not missed:
-        token = int((batch.units[0] == named[0]).nonzero()[0, 0])
-        return Finding(f"the scores are those of row {token}; the model reads row {read[0]}", where=where, ok=False)
     if not scores.any():
         return Finding(
             f"all words score 0: is the row read that the model reads, row {read[0]}?", where=where, ok=False
         )
-    own = {text.index(word) for text, word in zip(TEXTS, highest, strict=True)}
-    if len(own) == 1 and wrong and not missed:  # a row that adds the token itself
-        token = int((batch.units[0] == own.pop()).nonzero()[0, 0])
+    if wrong and not missed and (named := _rows(highest)):
+        token = int((batch.units[0] == named[0]).nonzero()[0, 0])
         return Finding(f"the scores are those of row {token}; the model reads row {read[0]}", where=where, ok=False)
     words = "words that cannot change the answer score as high as the one that does"
     if wrong:
@@ -67,6 +61,16 @@ def _ahead(scores: NDArray[np.float64], word: str, row: int) -> bool:
     return bool(scores.max() > others.max() * (1 + 1e-6) and scores.max() > 0)
 
 
-def _of_row(place: int, highest: list[str]) -> bool:
-    """Whether the highest score of each input is that of the word at which its word at this place looks."""
-    return all(word == LOOKS[text[place]] for word, text in zip(highest, TEXTS, strict=True))
+def _rows(highest: list[str]) -> list[int]:
+    """Places of the rows that give the word of the highest score in each input.
+
+    It is the place of the word that looks at that one; or the word's own place, where the readout
+    of a method adds the token itself.
+    """
+    looks = [
+        place
+        for place in range(len(WORDS))
+        if all(word == LOOKS[text[place]] for word, text in zip(highest, TEXTS, strict=True))
+    ]
+    own = {text.index(word) for text, word in zip(TEXTS, highest, strict=True)}
+    return looks or (list(own) if len(own) == 1 else [])

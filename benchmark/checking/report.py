@@ -172,7 +172,7 @@ _ORDER: Sequence[Status] = ("pass", "fail", "property", "not applicable", "not t
 
 
 def versions() -> dict[str, str]:
-    """Of what computed the numbers."""
+    """Versions of Python and of the packages that computed the numbers."""
     named = {name: version(name) for name in ("attention-explainer-benchmark", "torch", "transformers", "numpy")}
     return {"python": platform.python_version(), **named}
 

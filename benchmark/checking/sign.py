@@ -9,7 +9,6 @@ from benchmark.checking.programs import TEXTS, family_like, place_of, vocabulary
 from benchmark.checking.report import Finding
 from benchmark.checking.subject import Subject
 from benchmark.models.written.program import Head, Layer, Program
-from benchmark.targets import ClassTarget
 
 WEIGHTS = {"red": -3.0, "ink": -2.0, "oak": -1.0, "sun": 1.5, "ice": 2.5, "map": 3.5}
 """What each word says for yes."""
@@ -18,7 +17,7 @@ LEAST = 0.99
 """Rank correlation of a pass."""
 
 _ROUNDING = 1e-6
-"""Of the largest score: by less than this two do not differ."""
+"""Share of the largest score: two scores that differ by less are equal."""
 
 PROGRAM = Program(
     words=vocabulary({word: {"says": weight} for word, weight in WEIGHTS.items()}),
@@ -41,7 +40,7 @@ def sign(subject: Subject) -> Finding:
     known = np.array([[WEIGHTS[word] for word in text] for text in TEXTS])
     found = {}
     for answer, said in ((1, known), (0, -known)):
-        scores = word_scores(batch, inner.explain(batch, ClassTarget(inner.place.target.classes * 0 + answer)))
+        scores = word_scores(batch, inner.explain(batch, inner.place.of_class(answer)))
         alike = not np.ptp(np.round(scores, 12), axis=1).any()  # it has nothing to say of this class
         found[alike, answer] = _of_class(scores, said, inner.model.labels[answer])
     telling = [one for (alike, _), one in found.items() if not alike] or list(found.values())

@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmark.analyses.twins import double_copy
+from benchmark.analyses.twins import distinct_blocks, double_copy
 from benchmark.errors import NotApplicable, UserError
 from benchmark.models.classifier import Classifier
 from benchmark.models.next_token import CONTINUATION
-from benchmark.models.parts import Block, blocks_parts
+from benchmark.models.parts import Block
 from benchmark.models.precision import Magnitudes, Twin, around
 from benchmark.run.explaining import Checked
 from benchmark.targets import ClassTarget, LogProbability, Target
@@ -69,8 +69,12 @@ class Place:
         """A class for each input, each class in turn."""
         return self.target_of(self.batch)
 
+    def of_class(self, label: int) -> Target:
+        """One class for all inputs."""
+        return ClassTarget(torch.full_like(self.target.classes, label))
+
     def target_of(self, batch: Batch) -> Target:
-        """The same of another batch."""
+        """A class for each input of another batch, likewise."""
         if self.model.encoder.over == CONTINUATION:  # of which there is nothing else to be explained
             return LogProbability(torch.zeros(len(batch), dtype=torch.long, device=self.model.device))
         return ClassTarget(torch.arange(len(batch), device=self.model.device) % len(self.model.labels))
@@ -171,7 +175,7 @@ class Subject:
         except UserError as error:
             said = str(error).removeprefix(f"methods.{self.name}: ")
             raise WrongForm(said) from error
-        except Exception as error:
+        except Exception as error:  # whatever the method of somebody raises is told as an outcome
             said = f"it raised {type(error).__name__}: {error}{_line_of(error)}"
             if self.stands_in:
                 raise NotApplicable(f"the method cannot run on {self.place.name}: {said}") from error
@@ -249,13 +253,13 @@ def cut(attribution: Attribution, row: int, width: int) -> Attribution:
     return Attribution(attribution.target[row : row + 1], **kept)
 
 
-def own_blocks(model: Classifier, batch: Batch) -> tuple[Block, ...]:
+def own_blocks(model: Classifier, batch: Batch) -> list[Block]:
     """The blocks of a model, each with weights of its own.
 
     Raises:
         NotApplicable: two blocks share theirs, so that none can be changed by itself, or their parts cannot be told apart.
     """
-    blocks = blocks_parts(model, batch)
-    if len({id(block.output[0][1]) for block in blocks if block.output}) != len(blocks):
+    blocks = distinct_blocks(model, batch)
+    if len(blocks) != model.n_layers:
         raise NotApplicable("blocks share their weights, so that none can be changed by itself")
     return blocks

@@ -2,8 +2,6 @@
 
 from itertools import combinations
 
-import torch
-
 from benchmark.checking.report import Finding
 from benchmark.checking.subject import FIELDS, Subject, difference
 from benchmark.errors import NotApplicable
@@ -20,10 +18,7 @@ def target_class(subject: Subject) -> Finding:
         raise NotApplicable("the model has a single class")
     if not isinstance(place.target, ClassTarget):
         raise NotApplicable("a continuation is explained, beside which there is no other class")
-    told = [
-        subject.explain(place.batch, ClassTarget(torch.full_like(place.target.classes, one)))
-        for one in range(min(count, 3))
-    ]
+    told = [subject.explain(place.batch, place.of_class(one)) for one in range(min(count, 3))]
     gaps = {(a, b): difference(told[b], told[a])[0] for a, b in combinations(range(len(told)), 2)}
     gap, empty = max(gaps.values()), all(map(_empty, told))
     if not subject.knows_class:

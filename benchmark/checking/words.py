@@ -8,7 +8,6 @@ from benchmark.checking.sign import PROGRAM, WEIGHTS
 from benchmark.checking.subject import Subject
 from benchmark.errors import NotApplicable
 from benchmark.models.written.program import Program
-from benchmark.targets import ClassTarget
 from benchmark.units import pool
 
 WORD, PIECES = "map", ("m", "##ap")
@@ -35,12 +34,11 @@ def words(subject: Subject) -> Finding:
     family = family_like(subject.model)
     if family == "vit":
         raise NotApplicable("patches are not cut into pieces")
-    yes = 1
     found = {}
     for name, program in (("whole", PROGRAM), ("pieces", IN_PIECES)):
         inner = subject.at(place_of(program, family, TEXTS, f"a bag of words, {name}"))
         batch = inner.place.batch
-        tokens = inner.explain(batch, ClassTarget(inner.place.target.classes * 0 + yes)).tokens
+        tokens = inner.explain(batch, inner.place.of_class(1)).tokens
         if tokens is None:
             raise NotApplicable("the method does not score tokens")
         places = [text.index(WORD) for text in TEXTS]

@@ -1,6 +1,5 @@
 """`attention-benchmark check`: a method, or a model, is checked, and the report is printed and written."""
 
-import gc
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig
 
 from benchmark.commands.arguments import read_arguments
-from benchmark.commands.running import log_to_standard_error, settled_as_typed
+from benchmark.commands.running import log_to_standard_error, settled_as_typed, starting
 from benchmark.errors import NotApplicable, UserError
 from benchmark.exits import Kept, in_one_line, on_termination
 from benchmark.settings.checking import check_parts
@@ -63,9 +62,7 @@ def check(words: Sequence[str]) -> tuple[str, int]:
     on_termination()
     with in_one_line(Kept("no report is written")):
         asked = looked_at(words)
-        gc.disable()  # as little of what is imported is garbage
         report = _report(asked)
-        gc.enable()
         report.write(asked.out)
     return f"{report.table()}\n\nReport: {asked.out / 'check.md'} and check.json", 0 if report.ok else 1
 
@@ -137,13 +134,14 @@ def _chosen(name: str | None, directory: str | None) -> list[str]:
 
 
 def _report(asked: Asked) -> "Report":
-    from benchmark.checking import places
-    from benchmark.checking.golden import write
-    from benchmark.checking.methods import check as check_method
-    from benchmark.checking.models import check_model
-    from benchmark.checking.subject import MethodRaised, Subject, WrongForm
-    from benchmark.settings.making import make
-    from benchmark.types import as_compared
+    with starting():
+        from benchmark.checking import places
+        from benchmark.checking.golden import write
+        from benchmark.checking.methods import check as check_method
+        from benchmark.checking.models import check_model
+        from benchmark.checking.subject import MethodRaised, Subject, WrongForm
+        from benchmark.settings.making import make
+        from benchmark.types import as_compared
 
     model = _model(asked)
     if asked.method is None:

@@ -212,7 +212,7 @@ def run_guarded(config: DictConfig) -> None:
         from benchmark.progress.bar import shown
 
         with shown():
-            with _starting():
+            with starting():
                 from benchmark.comparison import run_comparison
             comparison = run_comparison(config, _typed())
             if comparison.loaded:
@@ -237,7 +237,7 @@ def fine_tune(config: DictConfig) -> None:
 
 
 @contextmanager
-def _starting() -> Iterator[None]:
+def starting() -> Iterator[None]:
     """The step in which torch and transformers are imported, which takes seconds.
 
     All that is imported stays. So the garbage collector is off meanwhile, which saves a fifth of the time, and does not look
@@ -294,7 +294,7 @@ def _plan(config: DictConfig) -> None:
     from benchmark.progress.bar import shown
 
     with shown():
-        with _starting():
+        with starting():
             from benchmark.planning.planner import make_plan
             from benchmark.planning.printed_plan import printed_plan
         made = make_plan(config)
@@ -305,7 +305,7 @@ def _fine_tune(config: DictConfig) -> None:
     from benchmark.progress.bar import shown
 
     with shown():
-        with _starting():
+        with starting():
             from benchmark.training.finetune import run_training
         run_training(config)
 

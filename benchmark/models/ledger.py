@@ -54,7 +54,6 @@ class Entry:
     def arrive(self, relevance: Tensor, result: Tensor, epsilon: float, of_bias: Tensor | None) -> None:
         """Relevance of a result, what a stabiliser swallows of it, and what a bias gets."""
         self.reach(relevance)
-        self.leave(relevance.new_zeros(self.count))
         if epsilon:
             self.stabilise(relevance, result, epsilon)
         if of_bias is not None:
@@ -174,7 +173,7 @@ class Ledger:
             _LEDGER.reset(token)
         for one in result if isinstance(result, list | tuple) else (result,):
             if isinstance(one, Tensor) and one.requires_grad:
-                one.register_hook(  # type: ignore[no-untyped-call]
+                one.register_hook(  # type: ignore[no-untyped-call]  # untyped in torch
                     partial(arrived, one.detach())
                 )
         return result
@@ -193,7 +192,7 @@ def _noted(is_active: Callable[[Tensor], bool], left: Callable[[Tensor, Tensor |
         return value
     alias = value.clone()  # what is computed in place leaves the value itself alone
     alias.__dict__.update(value.__dict__)
-    alias.register_hook(  # type: ignore[no-untyped-call]
+    alias.register_hook(  # type: ignore[no-untyped-call]  # untyped in torch
         partial(left, value.detach())
     )
     return alias

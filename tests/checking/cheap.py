@@ -7,6 +7,7 @@ from omegaconf import OmegaConf
 
 import benchmark
 import conf
+from benchmark.checking import small_models
 from benchmark.checking.small_models import words
 from benchmark.settings.configuration import options
 from benchmark.settings.defaults import whole
@@ -46,3 +47,9 @@ def built(name, *, cheaply=True):
     if name == "frequency":
         return method.fit([Example(str(i), " ".join(words(range(5, 5 + i))), 0) for i in range(50)])
     return method
+
+
+@cache
+def place(family):
+    """A small model of the family with its inputs, made once in a process."""
+    return small_models.place(family)

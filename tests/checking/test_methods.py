@@ -1,15 +1,12 @@
 """No false alarm: every method and every control passes all checks on four families, or says its property."""
 
-from functools import cache
-
 import pytest
 
 import benchmark
-from benchmark.checking import small_models
 from benchmark.checking.methods import CHECKS, check
 from benchmark.errors import UserError
 from benchmark.types import Attribution, Method
-from tests.checking.cheap import METHODS, NAMES_OF_COMPONENTS, built
+from tests.checking.cheap import METHODS, NAMES_OF_COMPONENTS, built, place
 from tests.checking.seeded import BUGS
 from tests.methods.test_contract import CANNOT, WHOLLY_ASKED
 
@@ -40,11 +37,6 @@ LEFT_OUT = {
     "llama": ("causes", "words", "read", "sign", "randomised"),
     "vit": ("causes", "randomised"),
 }
-
-
-@cache
-def place(family):
-    return small_models.place(family)
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -1,7 +1,6 @@
 """Models that are read right pass, of every family; what is read wrong is named."""
 
 from dataclasses import replace
-from functools import cache
 
 import pytest
 import torch
@@ -13,11 +12,7 @@ from benchmark.errors import UserError
 from benchmark.models.loading import load_model
 from methods.propagation.operations import KINDS
 from tests import language_models, text_models
-
-
-@cache
-def place(family):
-    return small_models.place(family)
+from tests.checking.cheap import place
 
 
 @pytest.mark.parametrize("family", small_models.FAMILIES)

@@ -1,7 +1,6 @@
 """Mistakes made in other ways, and methods of others that make none."""
 
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any, ClassVar
 
 import pytest
@@ -10,7 +9,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import benchmark
-from benchmark.checking import small_models
 from benchmark.errors import UserError
 from benchmark.targets import ClassTarget
 from benchmark.types import Attribution, Method
@@ -21,12 +19,8 @@ from methods.lrp import Lrp
 from methods.propagation.rule_sets import epsilon
 from methods.propagation.rules import Proportional
 from methods.readouts.rollout import Rollout
+from tests.checking.cheap import place
 from tests.checking.seeded import RowOne
-
-
-@cache
-def place(family):
-    return small_models.place(family)
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,11 @@ A cell that cannot work is listed once, in CANNOT, with its reason, and the test
 whole matrix.
 """
 
-from functools import cache
-
 import pytest
 
 from benchmark.checking import small_models
 from benchmark.checking.methods import check
-from tests.checking.cheap import METHODS, NAMES_OF_COMPONENTS, built
+from tests.checking.cheap import METHODS, NAMES_OF_COMPONENTS, built, place
 
 DECOMPOSITIONS = (
     "alti", "alti_logit", "attention_norm", "attention_norm_residual", "attention_x_input_norm", "decompx",
@@ -32,11 +30,6 @@ OUTCOMES: dict[tuple[str, str], bool] = {}
 ASKED = ("form", "order", "class")
 WHOLLY_ASKED = ("bert", "gpt2", "llama", "vit")
 """Families on which `tests/checking/test_methods.py` makes all checks."""
-
-
-@cache
-def place(family):
-    return small_models.place(family)
 
 
 @pytest.mark.parametrize("name", METHODS)
