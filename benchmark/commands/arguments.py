@@ -20,7 +20,9 @@ _SWEEP = ("--multirun", "-m")
 _VALUED = (*_DIRECTORY, *_SHOW, "--package", "-p")
 _PLAIN = (*_SWEEP, "--resolve", "--hydra-help", "--run", "-r", "--shell-completion", "-sc")
 _TOLD = ("--help", "--version", "--config-dir", "--cfg", "--resolve", "--multirun", "-m")
-_OF_THE_CONSOLE = ("run", "train", "check", "report", "list", "show")
+_OF_THE_CONSOLE = (
+    "run", "train", "check", "report", "bundle", "submit", "merge", "audit", "withdraw", "site", "list", "show",
+)  # fmt: skip
 _SHOWN = ("job", "hydra", "all")
 
 

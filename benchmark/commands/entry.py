@@ -20,6 +20,8 @@ usage: {_PROGRAM} COMMAND ...
   train    fine-tune a base model for a task               {_PROGRAM} train --help
   check    is an explainer, or a model, what it should be?  {_PROGRAM} check --help
   report   leaderboard and figures of finished run folders {_PROGRAM} report --help
+  bundle   make a bundle of run folders, in which methods are compared
+  submit   explain a bundle's examples with a method; merge, audit, withdraw, site: keep a leaderboard
   list     methods, tests, analyses, tasks, models and experiments, a line each
   show     NAME: what one of them is, its settings with their defaults, its source and cost
 
@@ -88,6 +90,19 @@ def check(words: Sequence[str], program: str) -> None:
         raise SystemExit(status)
 
 
+def keep_board(name: str) -> Callable[[Sequence[str], str], None]:
+    """One of the commands of a living leaderboard."""
+
+    def command(words: Sequence[str], program: str) -> None:
+        from benchmark.commands import board
+
+        text, status = board.run(name, words, program)
+        _print(text)
+        raise SystemExit(status)
+
+    return command
+
+
 def report(words: Sequence[str], program: str) -> None:
     """Write the report of finished run folders."""
     from benchmark.exits import on_termination
@@ -119,6 +134,7 @@ _COMMANDS: dict[str, Callable[[Sequence[str], str], None]] = {
     "train": train,
     "check": check,
     "report": report,
+    **{name: keep_board(name) for name in ("bundle", "submit", "merge", "audit", "withdraw", "site")},
     "list": list_all,
     "show": show,
 }

@@ -157,17 +157,21 @@ def groups_with_figures(
         yield task, model, sorted(members, key=lambda cell: order[cell.method]), part
 
 
-def frame(cells: Sequence[NamedCell], tables: Sequence[Table] = ()) -> pd.DataFrame:
+def frame(
+    cells: Sequence[NamedCell], tables: Sequence[Table] = (), told: Mapping[str, Trust] | None = None
+) -> pd.DataFrame:
     """All figures of named cells, see `read_leaderboard`.
 
     Args:
         cells: what is compared.
         tables: of the comparison's analyses, which may say what its tests are worth; of several tasks or models they say
             nothing of the tests of one.
+        told: that itself, by `test.metric`, where it is known; None: what the tables say.
     """
     rows: list[dict[str, Any]] = []
     grouped = groups(cells)
-    told = told_of(tables) if len(grouped) == 1 else {}
+    if told is None:
+        told = told_of(tables) if len(grouped) == 1 else {}
     for _, _, members in grouped:
         declared = known_metrics(members)
         kinds = {shown: test.about.kind for shown, test in ordered_tests(members).items()}

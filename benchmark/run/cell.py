@@ -71,6 +71,7 @@ class Cell:
         refusal: why the method cannot explain here, as the task lacks what it is fitted on; None where it can.
         steps: what may be computed; what is missing of another step is a mistake of whoever asks for it.
         whole: the cell that this one is an excerpt of, where there is one: see `excerpt`.
+        texts: whether its folder may hold the words of the examples, in files for people.
     """
 
     folder: Path
@@ -84,6 +85,7 @@ class Cell:
     refusal: str | None = None
     steps: Sequence[Step] = STEPS
     whole: "Cell | None" = None
+    texts: bool = True
     _refusals: dict[Stage, str] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @cached_property

@@ -250,8 +250,10 @@ def _of_labels(cell: Cell, tested: Mapping[str, EvaluationRecord]) -> bool:
 def _pages(
     cell: Cell, attributions: Ragged | None, tested: Mapping[str, EvaluationRecord], rows: Mapping[str, Share]
 ) -> dict[str, bytes]:
-    """What the folder holds for people and for other tools."""
+    """What the folder holds for people and for other tools; nothing where that would show words that it may not hold."""
     contents: dict[str, bytes] = {}
+    if not cell.texts:
+        return contents
     if attributions is not None:
         shown = cell.explain("label") if _of_labels(cell, tested) else attributions
         contents["heatmap.json"] = store.json_bytes(heatmaps(cell, shown))

@@ -72,15 +72,7 @@ class Setting:
         """
         config, task, model, facts = self.config, self.task, self.model, self.data.facts
         method = as_compared(make(config.methods[name])) if method is None else method
-        covered = {
-            "task": {key: value for key, value in asdict(facts).items() if key not in ("units", "lost_units")},
-            "model": model.fingerprint,
-            "dtype": str(model.dtype),
-            "stored": STORED,
-            "method": identity(method),
-            "fitted_on": CONTROL_SAMPLE if isinstance(method, Method) and method.fitted else None,
-            **({"words": words.VERSION} if self.is_unspaced else {}),
-        }
+        covered = self.covered(identity(method), fitted=isinstance(method, Method) and method.fitted)
         if isinstance(method, Method):
             method.check(self.data.batches)
         key = digest(covered)
@@ -102,6 +94,24 @@ class Setting:
             refusal=refusal,
             steps=steps_of(config),
         )
+
+    def covered(self, method: Any, *, fitted: bool) -> dict[str, Any]:
+        """What the hash of a cell covers: everything that its attributions depend on.
+
+        Args:
+            method: the identity of the method.
+            fitted: whether it sees examples of the training split first.
+        """
+        facts = asdict(self.data.facts)
+        return {
+            "task": {key: value for key, value in facts.items() if key not in ("units", "lost_units")},
+            "model": self.model.fingerprint,
+            "dtype": str(self.model.dtype),
+            "stored": STORED,
+            "method": method,
+            "fitted_on": CONTROL_SAMPLE if fitted else None,
+            **({"words": words.VERSION} if self.is_unspaced else {}),
+        }
 
     def entire(self) -> "Setting":
         """The same setting for all steps, whichever the command is for: an analysis computes what it needs."""

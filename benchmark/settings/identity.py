@@ -24,7 +24,6 @@ def identity(value: Any) -> Any:
     - any other object: the same with its attributes, or with `get_params()` where it has that (scikit-learn's way);
       values that a `cached_property` keeps are left out;
     - an object that stands for another, its `identified_as`: that of the other;
-    - an object that stands for another, its `identified_as`: that of the other;
     - mapping, sequence, set, array, number, text, path, class and function: what it holds.
 
     Raises:
