@@ -2,14 +2,40 @@
 
 import gc
 import os
+import pickle
+from functools import cache
 from pathlib import Path
 
 import pytest
+from hydra.plugins.config_source import ConfigResult
 from hypothesis import settings
 
 # before torch and transformers are imported, and for the processes that tests start
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no test may wait for a network
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # models this small only lose by more threads
+
+def _read_once() -> None:
+    """Let Hydra read each YAML of `conf/` once a process: no test changes one, and thousands of tests compose."""
+    from hydra._internal.core_plugins.importlib_resources_config_source import ImportlibResourcesConfigSource as Source
+
+    load, found, held = Source.load_config, Source.is_config, dict[tuple[str, str], bytes]()
+
+    def load_once(source: Source, config_path: str) -> ConfigResult:
+        key = source.path, config_path
+        if key not in held:
+            held[key] = pickle.dumps(load(source, config_path))
+        return pickle.loads(held[key])  # type: ignore[no-any-return]  # what was pickled
+
+    @cache
+    def is_there(package: str, config_path: str) -> bool:
+        return found(Source("", package), config_path)
+
+    Source.load_config = load_once
+    Source.is_config = lambda source, config_path: is_there(source.path, config_path)
+
+
+_read_once()
+os.fsync = lambda file: None  # no test cuts the power, and every file that is written would wait for the disk
 
 # the same examples in every run of the suite; new ones with `--hypothesis-profile=explore`
 settings.register_profile("same", derandomize=True, deadline=None, database=None)

@@ -51,6 +51,7 @@ ALLOWED: dict[str, set[str]] = {
     "opened": BASE | {"models", "results", "run", "analyses"},
     "planning": BASE | {"models", "results", "engines", "run", "report", "opened"},
     "comparison": BASE | {"models", "results", "engines", "run", "analyses", "report", "opened", "planning.spending"},
+    "bundles": BASE | {"models", "training", "evaluations", "results", "run", "report", "checking", "working_folder"},
     "catalogue": BASE | {"exits", "working_folder"},
     "commands": BASE
     | {
@@ -62,6 +63,7 @@ ALLOWED: dict[str, set[str]] = {
         "training",
         "catalogue",
         "checking",
+        "bundles",
         "run.workbench",
         "working_folder",
         "models.written",

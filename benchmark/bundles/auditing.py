@@ -88,11 +88,17 @@ def audit(repository: Repository, asked: Auditing, methods: Sequence[str] = ()) 
             if result.submission is None or result.withdrawn or not chosen:
                 continue
             if result.submission.kind != "method":
-                yield f"{result.submission.method}: scores that were made elsewhere cannot be computed again; it stays retested", True
+                yield (
+                    f"{result.submission.method}: scores that were made elsewhere cannot be computed again; it stays retested",
+                    True,
+                )
                 continue
             said = _audited(result, repository, replace(asked, nonce=nonce))
             if said is None:
-                yield f"{result.submission.method}: not audited: its package is not installed here ({_whence(result)})", True
+                yield (
+                    f"{result.submission.method}: not audited: its package is not installed here ({_whence(result)})",
+                    True,
+                )
                 continue
             store.write_json(repository.root / result.folder / AUDIT, sealed(said))
             repository.note(asked.date, "audited", result.folder, said["words"])
@@ -119,7 +125,9 @@ def _audited(result: Result, repository: Repository, asked: Auditing) -> Mapping
     stored = Ragged.read(result.run / f"{PREDICTED.name}.safetensors")
     settings = read_config(result.run)["method"]
     folder = repository.newest()[bundle.place][1]
-    request = Request(str(folder.resolve()), tuple(asked.overrides), result.submission.method, settings, uids, whole=False)
+    request = Request(
+        str(folder.resolve()), tuple(asked.overrides), result.submission.method, settings, uids, whole=False
+    )
     found = _explained(request, network=asked.network)
     if found is not None and _worst(stored, found, uids)[0] > TOLERANCE:
         found = _explained(replace(request, whole=True), network=asked.network)
@@ -128,7 +136,9 @@ def _audited(result: Result, repository: Repository, asked: Auditing) -> Mapping
     worst, rank = _worst(stored, found, uids)
     draws = "seed" in json.dumps(settings)
     ok = worst <= TOLERANCE or (draws and rank >= LEAST_RANK)
-    how = f"scores differ by at most {worst:.1e} of the largest" if worst <= TOLERANCE else f"least rank correlation {rank:.3f}"
+    how = "scores are equal to the last digit" if not worst else f"scores differ by at most {worst:.1e} of the largest"
+    if worst > TOLERANCE:
+        how += f", and the least rank correlation is {rank:.3f}"
     least = share_found(k)
     words = (
         f"{k} of {bundle.task.n} explanations computed again{'' if ok else ' are others'}: {how}; replaced explanations would be "
@@ -195,7 +205,9 @@ def _explained(request: Request, *, network: bool) -> Ragged | None:
             return Ragged.read(place / "explained.safetensors")
         if done.returncode == ABSENT:
             return None
-        told = (done.stdout if done.returncode == REFUSED else done.stderr).strip().splitlines()[-1:] or ["it said nothing"]
+        told = (done.stdout if done.returncode == REFUSED else done.stderr).strip().splitlines()[-1:] or [
+            "it said nothing"
+        ]
         raise UserError(f"{request.name}: explaining again ended with status {done.returncode}: {shorter(told[0])}")
 
 

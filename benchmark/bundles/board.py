@@ -119,7 +119,11 @@ def leaderboard(found: Sequence[Board]) -> dict[str, Any]:
         for method in compared["methods"]:
             method["provenance"] = provenance(by_name[method["shown"]])
         for name, test in compared["tests"].items():
-            told = {metric: board.trust[f"{name}.{metric}"] for metric in test["metrics"] if f"{name}.{metric}" in board.trust}
+            told = {
+                metric: board.trust[f"{name}.{metric}"]
+                for metric in test["metrics"]
+                if f"{name}.{metric}" in board.trust
+            }
             test["trust"] = {metric: {"verdict": one.verdict, "why": one.why} for metric, one in told.items()}
         comparisons.append(compared)
     return {"version": VERSION, "order": order, "comparisons": comparisons}
@@ -152,7 +156,10 @@ def schema() -> dict[str, Any]:
                     "k": {"type": ["integer", "null"], "description": "examples that were explained anew"},
                     "date": text,
                     "submission": {**maybe, "description": "seal of the submission; null: part of the bundle"},
-                    "check": {"enum": ["pass", "fail", None], "description": "attention-benchmark check; null: not made"},
+                    "check": {
+                        "enum": ["pass", "fail", None],
+                        "description": "attention-benchmark check; null: not made",
+                    },
                 }
             )
         },
@@ -171,7 +178,12 @@ def schema() -> dict[str, Any]:
 
 
 def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
-    return {"type": "object", "properties": dict(properties), "required": list(properties), "additionalProperties": False}
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(properties),
+        "additionalProperties": False,
+    }
 
 
 def write_leaderboard(repository: Repository) -> Path:

@@ -192,7 +192,9 @@ class Bundle:
         Raises:
             UserError: there is none, or something of it is not what it was.
         """
-        content = read_sealed(folder / FILE, SCHEMA, f"{folder} is no bundle; give a folder NAME@MAJOR.MINOR of bundles/")
+        content = read_sealed(
+            folder / FILE, SCHEMA, f"{folder} is no bundle; give a folder NAME@MAJOR.MINOR of bundles/"
+        )
         try:
             bundle: Bundle = as_dataclass(Bundle, content, "")
             check_name(bundle.name, bundle.version)
@@ -237,7 +239,11 @@ def find_bundles(root: Path) -> dict[str, Path]:
     """Folders of bundles by `NAME@MAJOR.MINOR`, in the order of names and then of versions."""
     found = [path.parent for path in root.glob(f"*/{FILE}")] if root.is_dir() else []
     keys = {folder: folder.name.rpartition("@") for folder in found}
-    numbers = {folder: tuple(map(int, version.split("."))) for folder, (_, _, version) in keys.items() if _VERSION.fullmatch(version)}
+    numbers = {
+        folder: tuple(map(int, version.split(".")))
+        for folder, (_, _, version) in keys.items()
+        if _VERSION.fullmatch(version)
+    }
     return {folder.name: folder for folder in sorted(numbers, key=lambda folder: (keys[folder][0], numbers[folder]))}
 
 

@@ -56,7 +56,9 @@ def read(root: Path) -> list[Event]:
         try:
             event: Event = as_dataclass(Event, json.loads(line), "")
         except ValueError as error:
-            raise UserError(f"{path}:{number} is no event ({error}); take the file from the repository again") from error
+            raise UserError(
+                f"{path}:{number} is no event ({error}); take the file from the repository again"
+            ) from error
         if event.number != number or event.previous != previous or event.line != line:
             raise UserError(
                 f"{path}:{number} does not follow from the line before it: the history was changed; take the file from the "

@@ -174,7 +174,9 @@ def check_alike(records: Sequence[Record]) -> None:
     }
     for name, values in facts.items():
         if len(set(values)) > 1:
-            raise UserError(f"the run folders cannot be one bundle, as {name} differs: {' and '.join(sorted(set(values)))}")
+            raise UserError(
+                f"the run folders cannot be one bundle, as {name} differs: {' and '.join(sorted(set(values)))}"
+            )
     names = [record.method.name for record in records]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise UserError(
@@ -185,8 +187,16 @@ def check_alike(records: Sequence[Record]) -> None:
 def settings_of_identity(identity: Any) -> Any:
     """Settings that make an object again, from its `benchmark.settings.identity.identity`."""
     if isinstance(identity, list):
-        if len(identity) == 3 and isinstance(identity[0], str) and "." in identity[0] and isinstance(identity[2], Mapping):
-            return {"_target_": identity[0], **{name: settings_of_identity(value) for name, value in identity[2].items()}}
+        if (
+            len(identity) == 3
+            and isinstance(identity[0], str)
+            and "." in identity[0]
+            and isinstance(identity[2], Mapping)
+        ):
+            return {
+                "_target_": identity[0],
+                **{name: settings_of_identity(value) for name, value in identity[2].items()},
+            }
         return [settings_of_identity(value) for value in identity]
     if isinstance(identity, Mapping):
         return {name: settings_of_identity(value) for name, value in identity.items()}
@@ -195,7 +205,9 @@ def settings_of_identity(identity: Any) -> Any:
 
 def is_carried(name: str) -> bool:
     """Whether a bundle and a submission have a file of this name: explanations of the scored examples, rows and the record."""
-    return name in CARRIED or (name.startswith("attributions-") and "-calibration-" not in name and name.endswith(".safetensors"))
+    return name in CARRIED or (
+        name.startswith("attributions-") and "-calibration-" not in name and name.endswith(".safetensors")
+    )
 
 
 def copy_run(source: Path, target: Path, *, texts: bool) -> None:
@@ -235,7 +247,9 @@ def _tests(found: Found) -> tuple[tuple[BundledTest, ...], tuple[str, ...]]:
             continue
         differing = [other for other in others if name in other and other[name].digest != test.digest]
         if differing:
-            raise UserError(f"the run folders cannot be one bundle, as the test {name} has other settings in some of them")
+            raise UserError(
+                f"the run folders cannot be one bundle, as the test {name} has other settings in some of them"
+            )
         settings = settings_of_identity(test.identity)
         made: Evaluation = make(OmegaConf.create(settings), Evaluation)
         carried = made.reads in RETESTED and all(stage.sample is None for stage in asked(made))
@@ -264,7 +278,9 @@ def _bundle(first: Stored, found: Found, asked: Asked, tests: tuple[BundledTest,
         task=BundledTask(**facts, uids=(), settings=dict(first.config["task"])),
         model=BundledModel(model.name, model.fingerprint, model.dtype, model.labels, dict(first.config["model"])),
         tests=tests,
-        harness=Harness(newest.versions.get("benchmark", version_of("attention-explainer-benchmark")), newest.git_commit),
+        harness=Harness(
+            newest.versions.get("benchmark", version_of("attention-explainer-benchmark")), newest.git_commit
+        ),
         environment=dict(newest.versions),
         licence=asked.licence,
         texts=asked.texts,

@@ -81,7 +81,11 @@ class Merging:
             lacking = [result for result in rows if result.submission is not None and not _is_whole(result, bundle)]
             for before, _ in bundles.values():
                 if _is_continued(before, bundle):
-                    lacking += [result for result in self._rows(before) if result.submission and result.record.hash not in hashes]
+                    lacking += [
+                        result
+                        for result in self._rows(before)
+                        if result.submission and result.record.hash not in hashes
+                    ]
             for result in lacking:
                 if not result.withdrawn:
                     yield self._again(result, bundle, place)
@@ -162,8 +166,10 @@ def _is_whole(result: Result, bundle: Bundle) -> bool:
     return all(found.get((test.name, test.digest)) == STATISTICS for test in bundle.tests)
 
 
-
 def _is_continued(before: Bundle, bundle: Bundle) -> bool:
     """Whether a bundle is a later major version of another one with the same examples and model."""
-    facts = [(one.name, one.task.fingerprint, one.task.uids, one.model.fingerprint, one.model.dtype) for one in (before, bundle)]
+    facts = [
+        (one.name, one.task.fingerprint, one.task.uids, one.model.fingerprint, one.model.dtype)
+        for one in (before, bundle)
+    ]
     return before.major < bundle.major and facts[0] == facts[1]

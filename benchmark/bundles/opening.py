@@ -60,12 +60,14 @@ def settings_of(bundle: Bundle, folder: Path, overrides: Sequence[str] = ()) -> 
         config.model.path = str(folder / path)
     for text in overrides:
         key, _, value = text.partition("=")
-        if not value or not key.startswith(("task.", "model.")) and key != "batch_size":
+        if not value or (not key.startswith(("task.", "model.")) and key != "batch_size"):
             raise UserError(f"{text}: of a bundle, settings of its task and model are given, and batch_size=NUMBER")
         OmegaConf.update(config, key, OmegaConf.create({"value": _parsed(value)}).value)
     asked = [key for key in missing_keys(config) if key.partition(".")[0] in ("task", "model")]
     if asked:
-        raise UserError(f"{bundle.key} asks for {', '.join(f'{key}=FOLDER' for key in asked)}, which lie on your machine")
+        raise UserError(
+            f"{bundle.key} asks for {', '.join(f'{key}=FOLDER' for key in asked)}, which lie on your machine"
+        )
     return config
 
 

@@ -79,7 +79,9 @@ def explain(request: Request) -> Ragged:
         if not rows:
             continue
         target = setting.data.target(index, "predicted")
-        part = ask(setting.model, batch, target) if request.whole else ask(setting.model, batch.select(rows), target[rows])
+        part = (
+            ask(setting.model, batch, target) if request.whole else ask(setting.model, batch.select(rows), target[rows])
+        )
         parts.append(part)
     return Ragged.merge(parts)
 

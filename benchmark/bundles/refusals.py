@@ -60,7 +60,11 @@ def check_record(record: Record, bundle: Bundle, place: Path) -> None:
         UserError: it is not; the message says in what.
     """
     for what, found, known in (
-        ("the task", f"{record.task.name} version {record.task.version}", f"{bundle.task.name} version {bundle.task.version}"),
+        (
+            "the task",
+            f"{record.task.name} version {record.task.version}",
+            f"{bundle.task.name} version {bundle.task.version}",
+        ),
         ("the data", record.task.fingerprint, bundle.task.fingerprint),
         ("the split", record.task.split, bundle.task.split),
         ("the model", record.model.fingerprint, bundle.model.fingerprint),
@@ -95,7 +99,9 @@ def check_uids(uids: Sequence[str], bundle: Bundle, place: Path) -> None:
     known = set(bundle.task.uids)
     missing, strange = sorted(known - set(uids)), sorted(set(uids) - known)
     if missing:
-        raise UserError(f"{place}: {_some(missing)} missing of the {len(known)} examples of {bundle.key}; explain all of them")
+        raise UserError(
+            f"{place}: {_some(missing)} missing of the {len(known)} examples of {bundle.key}; explain all of them"
+        )
     if strange:
         raise UserError(f"{place}: {_some(strange)} no example of {bundle.key}; leave it out")
     if len(uids) != len(known):
@@ -197,4 +203,3 @@ def check_tests(record: Record, tests: Mapping[str, str]) -> None:
     """UserError where a record has none of the bundle's tests."""
     if not any(tests.get(test.name) == test.digest for test in record.evaluations.values()):
         raise UserError(f"{record.method.name}: its record has none of the bundle's tests; submit again")
-

@@ -134,7 +134,9 @@ class Repository:
                 )
         there = {path.parent.relative_to(self.root).as_posix() for path in self.root.glob("*/*/*/submission.json")}
         if strange := sorted(there - set(trees)):
-            raise UserError(f"{self.root / strange[0]} was never taken: the history does not name it; merge its submission")
+            raise UserError(
+                f"{self.root / strange[0]} was never taken: the history does not name it; merge its submission"
+            )
 
     def tree(self, place: str) -> str:
         """SHA-256 over the paths and contents of a result's files."""

@@ -7,7 +7,6 @@ import math
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from benchmark.errors import UserError
 from benchmark.models import Classifier
@@ -127,7 +126,7 @@ def _tell_refusals(cell: Cell, evaluations: Mapping[str, Evaluation], claimed: R
     by_digest = {test.digest: test for test in claimed.evaluations.values()}
     for name, evaluation in evaluations.items():
         for stage in asked(evaluation):
-            if stage.of_others and not cell.method.class_specific or cell.holds(stage):
+            if (stage.of_others and not cell.method.class_specific) or cell.holds(stage):
                 continue
             told = by_digest.get(digests[name])
             if told is None or told.dash is None:

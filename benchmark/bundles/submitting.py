@@ -64,7 +64,9 @@ def read_method(path: Path) -> tuple[str, dict[str, Any]]:
     try:
         content = bounded.parse_yaml(bounded.read_bytes(path))
     except (OSError, ValueError) as error:
-        raise UserError(f"{path} cannot be read ({one_line(error)}); give a YAML with one method: NAME: {{_target_: ...}}") from error
+        raise UserError(
+            f"{path} cannot be read ({one_line(error)}); give a YAML with one method: NAME: {{_target_: ...}}"
+        ) from error
     if not isinstance(content, dict) or len(content) != 1 or not isinstance(next(iter(content.values())), dict):
         raise UserError(f"{path}: expected one method, NAME: {{_target_: package.Class, setting: value}}")
     ((name, settings),) = content.items()

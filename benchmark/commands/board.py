@@ -105,7 +105,9 @@ def bundle(words: Sequence[str]) -> Answer:
     """Make a bundle of finished run folders."""
     read = Words.read(words, ("name", "version", "out", "licence", "texts", "date"))
     if not read.places:
-        raise UserError("name folders with run folders, or the folder of a comparison: attention-benchmark bundle RUNS ...")
+        raise UserError(
+            "name folders with run folders, or the folder of a comparison: attention-benchmark bundle RUNS ..."
+        )
     name, version, licence = read.need("name", "version", "licence")
     texts = _yes(read.own.get("texts", "false"), "texts")
     with starting():
@@ -134,9 +136,11 @@ def submit(words: Sequence[str]) -> Answer:
     else:
         scores = Path(read.own["scores"])
         name, settings = scores.stem, {"_target_": SCORES, "path": str(scores)}
-    command = " ".join(["attention-benchmark submit", *(shlex.quote(portable_word(word)) for word in words)])
+    found = Bundle.read(Path(place))
+    named = [f"bundle={found.key}" if word.startswith("bundle=") else portable_word(word) for word in words]
+    command = shlex.join(["attention-benchmark", "submit", *named])
     made = make(
-        name, settings, Bundle.read(Path(place)), Path(place), Path(read.own.get("out", "submission")), Author(author, licence),
+        name, settings, found, Path(place), Path(read.own.get("out", "submission")), Author(author, licence),
         read.date, command, read.others,
     )  # fmt: skip
     lines = [] if made.report is None else [f"Check: {made.report.summary}"]
@@ -188,7 +192,9 @@ def withdraw(words: Sequence[str]) -> Answer:
     read = Words.read(words, ("why", "bundles", "date"))
     (why,) = read.need("why")
     if len(read.places) != 2:
-        raise UserError("name the results, and the folder below them: attention-benchmark withdraw results/ PLACE why=...")
+        raise UserError(
+            "name the results, and the folder below them: attention-benchmark withdraw results/ PLACE why=..."
+        )
     with starting():
         from benchmark.bundles.board import write_leaderboard
     repository = read.repository
@@ -220,7 +226,10 @@ COMMANDS: Mapping[str, tuple[Callable[[Sequence[str]], Answer], str]] = {
         "[task.root=DIR] [model.path=DIR]",
     ),
     "merge": (merge, "merge results/ SUBMISSION... [--retest] [bundles=bundles/] [task.root=DIR] [model.path=DIR]"),
-    "audit": (audit, "audit results/ [k=20] [methods=NAME,NAME] [nonce=TEXT] [network=none|allowed] [bundles=bundles/]"),
+    "audit": (
+        audit,
+        "audit results/ [k=20] [methods=NAME,NAME] [nonce=TEXT] [network=none|allowed] [bundles=bundles/]",
+    ),
     "withdraw": (withdraw, "withdraw results/ NAME@MAJOR/METHOD/HASH why=TEXT [bundles=bundles/]"),
     "site": (site, "site results/ [out=site] [bundles=bundles/]"),
 }

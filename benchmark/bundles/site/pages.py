@@ -13,9 +13,9 @@ from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup
 
 from benchmark.bundles import history
-from benchmark.bundles.bundle import ASKED
 from benchmark.bundles.board import FILE as LEADERBOARD
 from benchmark.bundles.board import SCHEMA_FILE, Board, boards, leaderboard, rankings, schema
+from benchmark.bundles.bundle import ASKED
 from benchmark.bundles.ranking import told
 from benchmark.bundles.repository import Repository, Result
 from benchmark.report.arrangement import is_control
@@ -161,14 +161,20 @@ def _digest(text: str) -> str:
 
 def index_page(found: Sequence[Board], repository: Repository) -> Page:
     """All bundles with their best methods, how their rows are known, and mean ranks over tasks."""
-    heads = [Head(title) for title in ("bundle", "task", "model", "examples", "best by mean rank", "rows", "last change")]
+    heads = [
+        Head(title) for title in ("bundle", "task", "model", "examples", "first by mean rank", "rows", "last change")
+    ]
     dates: dict[str, str] = {}
     for event in history.read(repository.root):
         dates[event.place.partition("/")[0]] = event.date
     rows = [
         Row(
             [
-                Cell(board.bundle.key, link=f"bundles/{_stem(board)}.html", about="earlier version" if board.earlier else ""),
+                Cell(
+                    board.bundle.key,
+                    link=f"bundles/{_stem(board)}.html",
+                    about="earlier version" if board.earlier else "",
+                ),
                 Cell(board.bundle.task.name),
                 Cell(board.bundle.model.name),
                 Cell(str(board.bundle.task.n), order=str(board.bundle.task.n)),
@@ -210,7 +216,13 @@ def _ranking_parts(found: Sequence[Board]) -> Iterator[Part]:
                 for one in ranks
             ]
             lines = [[Piece(told(ranks))]]
-            yield Part(f"ranks-{slug(column.code)}", f"Over tasks: {column.title or column.code}", lines, heads=heads, rows=rows)
+            yield Part(
+                f"ranks-{slug(column.code)}",
+                f"Over tasks: {column.title or column.code}",
+                lines,
+                heads=heads,
+                rows=rows,
+            )
     if not shown:
         yield Part("ranks", "Over tasks", [[Piece(told([]))]])
 
@@ -257,10 +269,7 @@ def _leaderboard_part(board: Board) -> Part:
             [
                 Cell(row.labels[0], link=f"../methods/{slug(by_name[row.labels[0]].record.method.name)}.html"),
                 Cell(by_name[row.labels[0]].level, about=LEVELS[by_name[row.labels[0]].level]),
-                *(
-                    _figure(entry, printed.notes, column)
-                    for entry, column in zip(row.entries, columns, strict=True)
-                ),
+                *(_figure(entry, printed.notes, column) for entry, column in zip(row.entries, columns, strict=True)),
             ],
             control=is_control(row.labels[0]),
         )
@@ -310,7 +319,12 @@ def _submit_command(board: Board) -> str:
         for part, settings in (("task", board.bundle.task.settings), ("model", board.bundle.model.settings))
         for key in _asked(settings)
     ]
-    words = ["attention-benchmark submit METHOD.yaml", f"bundle=bundles/{board.bundle.key}", "author=NAME licence=TEXT", *asked]
+    words = [
+        "attention-benchmark submit METHOD.yaml",
+        f"bundle=bundles/{board.bundle.key}",
+        "author=NAME licence=TEXT",
+        *asked,
+    ]
     return " ".join(words)
 
 
@@ -336,7 +350,13 @@ def methods_page(found: Sequence[Board]) -> Page:
         levels = ", ".join(sorted({result.level for _, result in own}))
         checks = ", ".join(sorted({_check_said(result) for _, result in own if result.check})) or "not made"
         places = ", ".join(dict.fromkeys(board.bundle.key for board, _ in own))
-        cells = [Cell(method_title(name), link=f"methods/{slug(name)}.html"), Cell(name), Cell(places), Cell(levels), Cell(checks)]
+        cells = [
+            Cell(method_title(name), link=f"methods/{slug(name)}.html"),
+            Cell(name),
+            Cell(places),
+            Cell(levels),
+            Cell(checks),
+        ]
         rows.append(Row(cells, control=is_control(name)))
     return Page("methods.html", "Methods", [Part("methods", heads=heads, rows=rows)])
 
@@ -369,7 +389,7 @@ def _rows_of_method(board: Board, cells: Sequence[NamedCell]) -> Part:
 
 def _provenance_part(board: Board, result: Result) -> Part:
     record, submission = result.record, result.submission
-    facts = [f"known as: {result.level}, {LEVELS[result.level]}"]
+    facts = [f"{result.level}: {LEVELS[result.level]}"]
     if submission is not None:
         whence = submission.package or f"source {submission.source[:12]}"
         facts += [
@@ -381,11 +401,19 @@ def _provenance_part(board: Board, result: Result) -> Part:
         facts.append(f"audit of {result.audit['date']}: {result.audit['words']}")
     if result.check:
         facts.append(f"check: {_check_said(result)}")
-        facts += [f"{one['check']} ({one['model']}): {one['status']}: {one['words']}" for one in result.check["checks"] if one["status"] in ("fail", "property")]
+        facts += [
+            f"{one['check']} ({one['model']}): {one['status']}: {one['words']}"
+            for one in result.check["checks"]
+            if one["status"] in ("fail", "property")
+        ]
     cost = record.cost
     spent = [
         f"{number(value)} {what}"
-        for value, what in ((cost.seconds, "seconds"), (cost.forward_passes, "forward passes"), (cost.backward_passes, "backward passes"))
+        for value, what in (
+            (cost.seconds, "seconds"),
+            (cost.forward_passes, "forward passes"),
+            (cost.backward_passes, "backward passes"),
+        )
         if value is not None and math.isfinite(value)
     ]
     if spent:
@@ -404,7 +432,9 @@ def _check_said(result: Result) -> str:
 def tests_page(found: Sequence[Board]) -> Page:
     """Every test: what its metrics measure, and in which bundles it can be trusted."""
     parts = []
-    names = sorted({test.name for board in found for test in board.bundle.tests}, key=lambda name: _kind_of(name, found))
+    names = sorted(
+        {test.name for board in found for test in board.bundle.tests}, key=lambda name: _kind_of(name, found)
+    )
     for name in names:
         columns = {column.metric: column for board in found for column in board.columns if column.evaluation == name}
         heads = [Head("metric"), Head("what it measures"), *(Head(board.bundle.key) for board in found)]
@@ -462,20 +492,46 @@ def submit_page(found: Sequence[Board]) -> Page:
     method = "my_method:\n  _target_: mypackage.MyMethod\n"
     scores = '{"uid": "test-000021", "scores": [0.1, -2, 0]}\n'
     first = found[0] if found else None
-    command = "attention-benchmark submit METHOD.yaml bundle=bundles/NAME@1.0 author=NAME licence=TEXT" if first is None else _submit_command(first)
+    command = (
+        "attention-benchmark submit METHOD.yaml bundle=bundles/NAME@1.0 author=NAME licence=TEXT"
+        if first is None
+        else _submit_command(first)
+    )
     parts = [
-        Part("method", "A method", [[Piece("A YAML names the class, as those of the benchmark's own methods do:")]], code=method),
-        Part("explain", "Explain", [[Piece("The command checks the method, explains all examples of the bundle and tests them:")]], code=command),
+        Part(
+            "method",
+            "A method",
+            [[Piece("A YAML names the class, as those of the benchmark's own methods do:")]],
+            code=method,
+        ),
+        Part(
+            "explain",
+            "Explain",
+            [[Piece("The command checks the method, explains all examples of the bundle and tests them:")]],
+            code=command,
+        ),
         Part(
             "scores",
             "Scores made elsewhere",
-            [[Piece("A JSON line for each example, with one score per word; then scores=FILE stands in place of the YAML:")]],
+            [
+                [
+                    Piece(
+                        "A JSON line for each example, with one score per word; then scores=FILE stands in place of the YAML:"
+                    )
+                ]
+            ],
             code=scores,
         ),
         Part(
             "send",
             "Send it",
-            [[Piece("Put the folder submission/ into a pull request to the repository of results. What is taken is computed again: ")]],
+            [
+                [
+                    Piece(
+                        "Put the folder submission/ into a pull request to the repository of results. What is taken is computed again: "
+                    )
+                ]
+            ],
             code="attention-benchmark merge results/ submission/",
         ),
     ]
@@ -484,14 +540,33 @@ def submit_page(found: Sequence[Board]) -> Page:
 
 def data_page(found: Sequence[Board]) -> Page:
     """Where the numbers lie: the JSON of all figures, and the rows in the repository."""
-    lines = [[Piece("All figures with what they rest on: "), Piece(LEADERBOARD, link=LEADERBOARD), Piece(", as "), Piece(SCHEMA_FILE, link=SCHEMA_FILE), Piece(" says.")]]
+    lines = [
+        [
+            Piece("All figures with what they rest on: "),
+            Piece(LEADERBOARD, link=LEADERBOARD),
+            Piece(", as "),
+            Piece(SCHEMA_FILE, link=SCHEMA_FILE),
+            Piece(" says."),
+        ]
+    ]
     heads = [Head("bundle"), Head("method"), Head("rows, in the repository"), Head("SHA-256")]
     rows = []
     for board in found:
         for result in board.results:
-            inside = f"bundles/{board.folder.name}/methods/{result.run.name}" if result.submission is None else f"results/{result.folder}/run/{result.run.name}"
+            inside = (
+                f"bundles/{board.folder.name}/methods/{result.run.name}"
+                if result.submission is None
+                else f"results/{result.folder}/run/{result.run.name}"
+            )
             rows.append(
-                Row([Cell(board.bundle.key), Cell(result.record.method.name), Cell(f"{inside}/rows.parquet"), Cell(result.record.files.get("rows.parquet", ""))])
+                Row(
+                    [
+                        Cell(board.bundle.key),
+                        Cell(result.record.method.name),
+                        Cell(f"{inside}/rows.parquet"),
+                        Cell(result.record.files.get("rows.parquet", "")),
+                    ]
+                )
             )
     return Page("data.html", "Data", [Part("data", lines=lines, heads=heads, rows=rows)])
 
