@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 SOURCES := $(shell find benchmark methods tasks conf -type f -not -name '*.pyc')
 TESTS := $(shell find tests -name '*.py')
 
-.PHONY: demo test environment docs package families shapes unshaped lint load lowest performance clean
+.PHONY: demo test environment docs site package families shapes unshaped lint load lowest performance clean
 
 demo: runs/.demo
 
@@ -29,6 +29,10 @@ docs: $(VENV)/.docs
 $(VENV)/.docs: $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
 	@touch $@
+
+# the project's own bundles and the site of its leaderboard: three comparisons from nothing
+site: $(STAMP)
+	$(BIN)/python -m docs.bundles --site docs/_build/leaderboard
 
 # every family of the installed transformers: the logits of transformers, or one line
 families: $(STAMP)

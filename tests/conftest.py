@@ -14,6 +14,7 @@ from hypothesis import settings
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no test may wait for a network
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # models this small only lose by more threads
 
+
 def _read_once() -> None:
     """Let Hydra read each YAML of `conf/` once a process: no test changes one, and thousands of tests compose."""
     from hydra._internal.core_plugins.importlib_resources_config_source import ImportlibResourcesConfigSource as Source

@@ -61,7 +61,7 @@ class Auditing:
 
 
 def found_with(share: float, k: int) -> float:
-    """Probability that k examples, drawn at random, find that a share of the explanations was replaced: 1 − (1 − share)^k."""
+    """Probability that k examples, drawn at random, show that a share of the explanations is replaced: 1 − (1 − share)^k."""
     return float(1 - (1 - share) ** k)
 
 
@@ -78,7 +78,7 @@ def audit(repository: Repository, asked: Auditing, methods: Sequence[str] = ()) 
     """
     if not asked.network and not _can_be_cut_off():
         raise UserError(
-            "the network cannot be cut off here (`unshare --map-root-user --net` fails), and an audit runs code of strangers: "
+            "the network cannot be cut off here (`unshare --map-root-user --net` fails), and an audit runs strangers' code: "
             "use a machine where it can, or a container without network and network=allowed"
         )
     with beside(repository.root / "merging", "audit"):
@@ -89,7 +89,8 @@ def audit(repository: Repository, asked: Auditing, methods: Sequence[str] = ()) 
                 continue
             if result.submission.kind != "method":
                 yield (
-                    f"{result.submission.method}: scores that were made elsewhere cannot be computed again; it stays retested",
+                    f"{result.submission.method}: scores that were made elsewhere cannot be computed again: it stays "
+                    "retested",
                     True,
                 )
                 continue
@@ -141,8 +142,8 @@ def _audited(result: Result, repository: Repository, asked: Auditing) -> Mapping
         how += f", and the least rank correlation is {rank:.3f}"
     least = share_found(k)
     words = (
-        f"{k} of {bundle.task.n} explanations computed again{'' if ok else ' are others'}: {how}; replaced explanations would be "
-        f"found with probability 0.95 where they are at least {100 * least:.0f} % of all"
+        f"{k} of {bundle.task.n} explanations computed again{'' if ok else ' are others'}: {how}; replaced ones would "
+        f"be found with probability 0.95 where they are at least {100 * least:.0f} % of all"
     )
     return {
         "schema": AUDIT_SCHEMA,

@@ -224,7 +224,8 @@ def read_sealed(path: Path, schema: int, lacking: str) -> Mapping[str, Any]:
         raise UserError(f"{path} is corrupt ({error}); get it again") from error
     if content.get("schema") != schema:
         raise UserError(f"{path} is of schema {content.get('schema')}, and this version reads {schema}")
-    return content
+    sealed_content: Mapping[str, Any] = content
+    return sealed_content
 
 
 def check_name(name: str, version: str) -> None:
@@ -262,7 +263,7 @@ def newest(root: Path, name: str) -> tuple[Bundle, Path]:
 
 def read_trust(path: Path) -> dict[str, Trust]:
     """By `test.metric` what the bundle says of it: which test can be trusted on its examples."""
-    content = store.read_sealed(path)
+    content: Mapping[str, Any] = store.read_sealed(path)
     return {name: as_dataclass(Trust, said, name) for name, said in content["columns"].items()}
 
 

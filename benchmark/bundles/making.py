@@ -1,5 +1,6 @@
 """Make a bundle of finished run folders."""
 
+import ast
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -62,6 +63,7 @@ class Asked:
         licence: of the texts or images, in words.
         texts: whether the bundle may show them.
         date: when it is made, as YYYY-MM-DD.
+        trust: folder of the comparison whose analyses say which test can be trusted; None: the one that is bundled.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Asked:
     licence: str
     texts: bool
     date: str
+    trust: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -87,10 +90,20 @@ class Found:
 
     @property
     def command(self) -> str:
-        """That made the comparison, where it is known."""
+        """That made the comparison, as it is typed, without folders of the machine; empty where it is not known."""
         path = self.comparison / COMMAND if self.comparison else None
-        words = shlex.split(path.read_text(encoding="utf-8")) if path and path.is_file() else []
-        return " ".join(map(portable_word, words))
+        if path is None or not path.is_file():
+            return ""
+        words = [portable_word(word) for word in typed(path.read_text(encoding="utf-8").strip())]
+        return shlex.join(word for word in words if not word.startswith("out="))
+
+
+def typed(command: str) -> list[str]:
+    """The words of a command that was typed, or called in Python (`benchmark.compare('limit=8')`)."""
+    if not command.startswith("benchmark.compare("):
+        return shlex.split(command)
+    (call,) = (node for node in ast.walk(ast.parse(command)) if isinstance(node, ast.Call))
+    return ["python", "-m", "benchmark", *(str(ast.literal_eval(argument)) for argument in call.args)]
 
 
 def make_bundle(runs: Sequence[Path], asked: Asked, out: Path) -> tuple[Path, tuple[str, ...]]:
@@ -126,7 +139,7 @@ def make_bundle(runs: Sequence[Path], asked: Asked, out: Path) -> tuple[Path, tu
         task = replace(bundle.task, settings=portable(bundle.task.settings), uids=setting.data.uids)
         outputs_of(setting).to_parquet(place / OUTPUTS, index=False)
         (place / TEXTS).write_text(texts_of(setting), encoding="utf-8")
-        store.write_json(place / TRUST, sealed({"columns": _trust(found)}))
+        store.write_json(place / TRUST, sealed({"columns": _trust(found, asked.trust)}))
         for one in found.stored:
             copy_run(one.folder, place / METHODS / one.folder.name, texts=asked.texts)
         whole_bundle = replace(bundle, model=model, task=task, files=files_below(place))
@@ -180,7 +193,8 @@ def check_alike(records: Sequence[Record]) -> None:
     names = [record.method.name for record in records]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise UserError(
-            f"the run folders hold {twice[0]} with several settings; give the folder of a comparison, which has each name once"
+            f"the run folders hold {twice[0]} with several settings; give the folder of a comparison, which has each name "
+            "once"
         )
 
 
@@ -204,7 +218,7 @@ def settings_of_identity(identity: Any) -> Any:
 
 
 def is_carried(name: str) -> bool:
-    """Whether a bundle and a submission have a file of this name: explanations of the scored examples, rows and the record."""
+    """Whether bundles and submissions have a file of this name: explanations of the scored examples, rows and record."""
     return name in CARRIED or (
         name.startswith("attributions-") and "-calibration-" not in name and name.endswith(".safetensors")
     )
@@ -290,14 +304,13 @@ def _bundle(first: Stored, found: Found, asked: Asked, tests: tuple[BundledTest,
 
 
 def _copy_model(sources: Any, setting: Setting, place: Path) -> dict[str, Any] | None:
-    """Put a small model that was trained for the task into the bundle: its settings there; None where it is no such model."""
+    """Put a small model that was trained for the task into the bundle: its settings there; None of another model."""
     source = make(sources.model)
-    told = {"path", "answers", "head"} & {name for name in vars(source)} | {
-        name for name in ("answers", "head") if getattr(type(source), name, None) not in (None, "class", "own")
-    }
-    if told or not isinstance(source, Loading):
+    own_answers = getattr(source, "answers", "class"), getattr(source, "head", "own")
+    if hasattr(source, "path") or own_answers != ("class", "own") or not isinstance(source, Loading):
         return None
-    checkpoint = Path(source.resolve(getattr(setting.task, "learned_from", setting.task)))
+    trained: Any = source
+    checkpoint = Path(trained.resolve(getattr(setting.task, "learned_from", setting.task)))
     if not checkpoint.is_dir() or sum(path.stat().st_size for path in checkpoint.rglob("*")) > MOST_BYTES:
         return None
     shutil.copytree(checkpoint, place / MODEL / checkpoint.name)
@@ -327,7 +340,18 @@ def _differing(before: Mapping[str, Any], after: Mapping[str, Any], path: str = 
             yield inner, value
 
 
-def _trust(found: Found) -> dict[str, Any]:
-    """By `test.metric` what the comparison's analyses say of it."""
-    tables = read_tables(found.comparison) if found.comparison is not None else []
-    return {name: as_json(trust) for name, trust in told_of(tables).items()}
+def _trust(found: Found, asked: Path | None) -> dict[str, Any]:
+    """By `test.metric` what the analyses of a comparison say of it.
+
+    Raises:
+        UserError: that comparison is of other data or another model than the bundle.
+    """
+    folder = found.comparison if asked is None else asked
+    if folder is None:
+        return {}
+    if asked is not None:
+        bundled, others = found.stored[0].record, find([asked]).stored
+        known = bundled.task.fingerprint, bundled.model.fingerprint
+        if any((other.record.task.fingerprint, other.record.model.fingerprint) != known for other in others):
+            raise UserError(f"trust={asked} is of other data or another model than the run folders")
+    return {name: as_json(trust) for name, trust in told_of(read_tables(folder)).items()}

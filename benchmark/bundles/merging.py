@@ -71,8 +71,8 @@ class Merging:
     def retest_all(self) -> Iterator[str]:
         """Compute what stored results lack of the newest tests; a line for each that was changed or added.
 
-        A result lacks tests that a minor version of its bundle has added, or figures of today's statistics. And it is a row of
-        a newer major version, too, where that has the same examples and model and only its tests are others.
+        A result lacks tests that a minor version of its bundle has added, or figures of today's statistics. And it is a row
+        of a newer major version, too, where that has the same examples and model and only its tests are others.
         """
         bundles = self.repository.newest()
         for bundle, place in bundles.values():
@@ -127,7 +127,8 @@ class Merging:
         if check and (off := list(differences(claimed, found, bundle.digests))):
             more = f", and {len(off) - _SHOWN} more" if len(off) > _SHOWN else ""
             raise UserError(
-                f"{run / 'record.json'}: figures are not those of its explanations: {'; '.join(off[:_SHOWN])}{more}; submit again"
+                f"{run / 'record.json'}: figures are not those of its explanations: {'; '.join(off[:_SHOWN])}{more}; submit "
+                "again"
             )
 
     def _reseal(self, submission: Submission, made: Path) -> None:

@@ -18,7 +18,7 @@ from benchmark.settings.making import make
 from benchmark.types import Evaluation
 
 LOGITS = 1e-3
-"""Largest difference of a logit from the bundle's, over the largest magnitude: another machine computes other last digits."""
+"""Largest difference of a logit from the bundle's, over the largest magnitude: machines differ in last digits."""
 
 
 def open_bundle(bundle: Bundle, folder: Path, overrides: Sequence[str] = ()) -> Setting:
@@ -31,7 +31,7 @@ def open_bundle(bundle: Bundle, folder: Path, overrides: Sequence[str] = ()) -> 
             `model.path=DIR`), and what hangs on the machine (`model.device=cpu`, `batch_size=8`).
 
     Raises:
-        UserError: a folder is not given; or the examples, the weights or what the model answers are others than the bundle's.
+        UserError: a folder is not given; or the examples, the weights or the answers of the model are not the bundle's.
     """
     setting = open_setting(settings_of(bundle, folder, overrides))
     facts, model = setting.data.facts, setting.model
@@ -53,7 +53,7 @@ def settings_of(bundle: Bundle, folder: Path, overrides: Sequence[str] = ()) -> 
         UserError: an override is none of the task, the model or the machine, or a folder is not given.
     """
     config = compose("config", ["methods=[random]", "evaluations=[aopc]", "analyses=[]", "tracking=none"])
-    OmegaConf.set_struct(config, False)
+    OmegaConf.set_struct(config, value=False)
     config.task, config.model = dict(bundle.task.settings), dict(bundle.model.settings)
     config.split, config.limit, config.seed = bundle.task.split, bundle.task.limit, bundle.task.seed or 0
     if (path := config.model.get("path")) and str(path).startswith(f"{MODEL}/"):
@@ -75,20 +75,14 @@ def _parsed(value: str) -> Any:
     return OmegaConf.to_container(OmegaConf.create(f"value: {value}"))["value"]  # type: ignore[index,call-overload]  # a mapping
 
 
-def tests_of(bundle: Bundle, names: Sequence[str] = ()) -> dict[str, Evaluation]:
+def tests_of(bundle: Bundle) -> dict[str, Evaluation]:
     """The tests of a bundle, made of their settings.
-
-    Args:
-        bundle: whose they are.
-        names: of some of them; none for all.
 
     Raises:
         UserError: this release has another version of a test or of the statistics, so that its rows would be others.
     """
     made: dict[str, Evaluation] = {}
     for test in bundle.tests:
-        if names and test.name not in names:
-            continue
         evaluation: Evaluation = make(OmegaConf.create(dict(test.settings)), Evaluation)
         if digest_of(evaluation) != test.digest:
             raise UserError(

@@ -58,4 +58,5 @@ def told(figures: Sequence[Ranked]) -> str:
     """What the ranks are of, in one sentence."""
     if not figures:
         return f"No mean ranks: they need {LEAST_TASKS} tasks on which every method was tested."
-    return f"Mean ranks over {figures[0].rank.n} pairs of a task and a model ({figures[0].tasks} tasks); intervals draw tasks."
+    count, tasks = figures[0].rank.n, figures[0].tasks
+    return f"Mean ranks over {count} pairs of a task and a model ({tasks} tasks); intervals draw tasks."

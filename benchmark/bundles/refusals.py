@@ -28,14 +28,14 @@ def check_bundle(submission: Submission, newest: Bundle, bundle: Bundle | None) 
         bundle: the version that it names, None where it is not there.
 
     Raises:
-        UserError: it is for another major version, for a version that is not there, or for another bundle of that name; or its
-            release is older than the newest version.
+        UserError: it is for another major version, for a version that is not there, or for another bundle of that name; or
+            its release is older than the newest version.
     """
     major = int(submission.bundle.rpartition("@")[2].partition(".")[0])
     if major != newest.major:
         raise UserError(
-            f"the submission is for {submission.bundle}, and the bundle is at {newest.key}: rows of before and after may not "
-            f"stand in one column; submit it again with bundle={newest.key}"
+            f"the submission is for {submission.bundle}, and the bundle is at {newest.key}: rows of before and after may "
+            f"not stand in one column; submit it again with bundle={newest.key}"
         )
     if bundle is None:
         raise UserError(f"there is no bundle {submission.bundle}; submit again with bundle={newest.key}")
@@ -124,15 +124,16 @@ def check_scores(run: Path, record: Record, bundle: Bundle) -> None:
     path = run / f"{PREDICTED.name}.safetensors"
     if not path.is_file():
         raise UserError(
-            f"{run} has figures and no explanations ({path.name} is missing); figures alone cannot be computed again and are "
-            "refused: submit with `attention-benchmark submit`"
+            f"{run} has figures and no explanations ({path.name} is missing); figures alone cannot be computed again and "
+            "are refused: submit with `attention-benchmark submit`"
         )
     stored = store.Ragged.read(path)
     check_uids(stored.uids, bundle, path)
     off = _not_finite(stored)
     if off > MOST_MISSING * len(stored.uids):
         raise UserError(
-            f"{path}: of {off} of {len(stored.uids)} examples, scores are no finite numbers; at most {MOST_MISSING:.0%} may be"
+            f"{path}: of {off} of {len(stored.uids)} examples, scores are no finite numbers; at most {MOST_MISSING:.0%} "
+            "may be such"
         )
     classes = run / f"{CLASSES.name}.safetensors"
     if record.method.class_specific and classes.is_file() and _ignores_classes(store.Ragged.read(classes)):
@@ -175,8 +176,8 @@ def check_report(folder: Path) -> None:
         raise UserError(f"{path} is no report of a check ({error}); submit again") from error
     if failed:
         raise UserError(
-            f"{path}: the check of the class failed ({failed[0]['words']}); declare class_specific = False, or mend the method, "
-            "and submit again"
+            f"{path}: the check of the class failed ({failed[0]['words']}); declare class_specific = False, or mend the "
+            "method, and submit again"
         )
 
 
@@ -194,8 +195,8 @@ def check_source(submission: Submission, others: Iterable[Submission]) -> None:
         same = (other.method, other.target, other.version) == (submission.method, submission.target, submission.version)
         if same and submission.kind == other.kind == "method" and other.source != submission.source:
             raise UserError(
-                f"{submission.method} version {submission.version} was submitted for {other.bundle} with another source; raise "
-                "`version` of the class where its scores change, and submit again"
+                f"{submission.method} version {submission.version} was submitted for {other.bundle} with another source; "
+                "raise `version` of the class where its scores change, and submit again"
             )
 
 

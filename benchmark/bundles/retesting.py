@@ -100,8 +100,8 @@ def cell_of(setting: Setting, record: Record, run: Path, folder: Path, *, texts:
     known = [one for one in covered if digest(one) == record.hash]
     if not known:
         raise UserError(
-            f"{run / 'record.json'}: its hash is not that of these examples, this model and the method that it names; explain "
-            "again with `attention-benchmark submit`"
+            f"{run / 'record.json'}: its hash is not that of these examples, this model and the method that it names; "
+            "explain again with `attention-benchmark submit`"
         )
     return Cell(
         folder=folder,
@@ -150,7 +150,8 @@ def differences(claimed: Record, found: Record, tests: Mapping[str, str]) -> Ite
             old = known.get((figure.metric, _x(figure.x)))
             if old is None or not _alike(old.value, figure.value) or old.n != figure.n:
                 said = "nothing" if old is None else f"{old.value:.6g} (n = {old.n})"
-                yield f"{name}.{figure.metric} is {said} in the record, and {figure.value:.6g} (n = {figure.n}) from its rows"
+                now = f"{figure.value:.6g} (n = {figure.n})"
+                yield f"{name}.{figure.metric} is {said} in the record, and {now} from its rows"
 
 
 def _of_tests(record: Record, tests: Mapping[str, str]) -> dict[str, EvaluationRecord]:

@@ -172,7 +172,7 @@ def targets_of(settings: Any) -> list[str]:
 
 
 def files_of(target: str) -> list[Path]:
-    """The Python files of the package that a class comes from; of a single module, and of the benchmark's methods, its own."""
+    """The Python files of the package that a class comes from; of a module, and of the benchmark's methods, its own."""
     top = target.partition(".")[0]
     spec = find_spec(top)
     if top not in ("methods", "benchmark") and spec is not None and spec.submodule_search_locations:

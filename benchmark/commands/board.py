@@ -18,6 +18,16 @@ if TYPE_CHECKING:
 Answer = tuple[str, int]
 """What is printed, and the exit status."""
 
+KEYS: Mapping[str, tuple[str, ...]] = {
+    "bundle": ("name", "version", "out", "licence", "texts", "trust", "date"),
+    "submit": ("bundle", "out", "scores", "author", "licence", "date"),
+    "merge": ("--retest", "bundles", "date"),
+    "audit": ("k", "nonce", "network", "methods", "bundles", "date"),
+    "withdraw": ("why", "bundles", "date"),
+    "site": ("out", "bundles"),
+}
+"""The settings and flags of each command."""
+
 
 @dataclass(frozen=True)
 class Words:
@@ -103,7 +113,7 @@ class Words:
 
 def bundle(words: Sequence[str]) -> Answer:
     """Make a bundle of finished run folders."""
-    read = Words.read(words, ("name", "version", "out", "licence", "texts", "date"))
+    read = Words.read(words, KEYS["bundle"])
     if not read.places:
         raise UserError(
             "name folders with run folders, or the folder of a comparison: attention-benchmark bundle RUNS ..."
@@ -112,7 +122,8 @@ def bundle(words: Sequence[str]) -> Answer:
     texts = _yes(read.own.get("texts", "false"), "texts")
     with starting():
         from benchmark.bundles.making import Asked, make_bundle
-    asked = Asked(name, version, licence, texts, read.date)
+    trust = Path(read.own["trust"]) if "trust" in read.own else None
+    asked = Asked(name, version, licence, texts, read.date, trust)
     folder, left_out = make_bundle([Path(place) for place in read.places], asked, Path(read.own.get("out", "bundles")))
     said = f"Bundle: {folder}"
     if left_out:
@@ -122,7 +133,7 @@ def bundle(words: Sequence[str]) -> Answer:
 
 def submit(words: Sequence[str]) -> Answer:
     """Explain the examples of a bundle with a method, or take scores that were made elsewhere."""
-    read = Words.read(words, ("bundle", "out", "scores", "author", "licence", "date"))
+    read = Words.read(words, KEYS["submit"])
     place, author, licence = read.need("bundle", "author", "licence")
     if ("scores" in read.own) == bool(read.places):
         raise UserError("give a YAML with a method, or scores=FILE: attention-benchmark submit METHOD.yaml bundle=...")
@@ -149,7 +160,7 @@ def submit(words: Sequence[str]) -> Answer:
 
 def merge(words: Sequence[str]) -> Answer:
     """Take submissions into a repository of results."""
-    read = Words.read(words, ("--retest", "bundles", "date"))
+    read = Words.read(words, KEYS["merge"])
     repository = read.repository
     submissions = [Path(place) for place in read.places[1:]]
     again = "--retest" in read.own
@@ -165,7 +176,7 @@ def merge(words: Sequence[str]) -> Answer:
 
 def audit(words: Sequence[str]) -> Answer:
     """Explain a sample of every submitted method anew."""
-    read = Words.read(words, ("k", "nonce", "network", "methods", "bundles", "date"))
+    read = Words.read(words, KEYS["audit"])
     repository = read.repository
     k = read.own.get("k", "20")
     if not k.isdigit() or not int(k):
@@ -189,7 +200,7 @@ def audit(words: Sequence[str]) -> Answer:
 
 def withdraw(words: Sequence[str]) -> Answer:
     """Mark a result as withdrawn; nothing of it is deleted."""
-    read = Words.read(words, ("why", "bundles", "date"))
+    read = Words.read(words, KEYS["withdraw"])
     (why,) = read.need("why")
     if len(read.places) != 2:
         raise UserError(
@@ -204,7 +215,7 @@ def withdraw(words: Sequence[str]) -> Answer:
 
 def site(words: Sequence[str]) -> Answer:
     """Write the static site of a repository."""
-    read = Words.read(words, ("out", "bundles"))
+    read = Words.read(words, KEYS["site"])
     with starting():
         from benchmark.bundles.site.pages import write_site
     out = Path(read.own.get("out", "site"))
@@ -219,7 +230,10 @@ def _yes(text: str, key: str) -> bool:
 
 
 COMMANDS: Mapping[str, tuple[Callable[[Sequence[str]], Answer], str]] = {
-    "bundle": (bundle, "bundle RUNS... name=NAME version=1.0 licence=TEXT [texts=true] [out=bundles]"),
+    "bundle": (
+        bundle,
+        "bundle RUNS... name=NAME version=1.0 licence=TEXT [texts=true] [trust=COMPARISON] [out=bundles]",
+    ),
     "submit": (
         submit,
         "submit METHOD.yaml|scores=FILE bundle=bundles/NAME@1.0 author=NAME licence=TEXT [out=submission] "

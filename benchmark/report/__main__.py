@@ -82,9 +82,10 @@ def check_out(out: Path) -> None:
 
 
 def check_comparable(cells: Sequence[NamedCell], roots: Sequence[Path]) -> None:
-    """Where several roots are given, they agree in what makes figures comparable: task, examples, model and versions.
+    """Where several roots are given, they agree in what makes figures comparable: task, examples, model, tests, methods.
 
-    Within one root sweeps are told apart by their names, as ever.
+    Within one root sweeps are told apart by their names, as ever. Releases may differ: what changes a number raises the
+    version of a task, a test, the statistics or a method.
 
     Raises:
         UserError: they do not; the message says in what, and that `--mixed` reports them all the same.
@@ -121,7 +122,6 @@ def _facts(cells: Sequence[NamedCell]) -> Iterator[tuple[str, list[tuple[Path, o
         [of(f"n={r.task.n}, limit={r.task.limit}, seed={r.task.seed}", cell) for cell, r in records],
     )
     yield "the model", [of(f"{r.model.fingerprint[:12]} ({r.model.dtype})", cell) for cell, r in records]
-    yield "the version of benchmark", [of(r.versions.get("benchmark", "unknown"), cell) for cell, r in records]
     for name in sorted({test.name for _, record in records for test in record.evaluations.values()}):
         tests = [(cell, test) for cell, r in records for test in r.evaluations.values() if test.name == name]
         yield (

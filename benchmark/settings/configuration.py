@@ -142,7 +142,7 @@ def _pickled(
     config_name: str | None,
     overrides: tuple[str, ...],
     directory: str | None,
-    written: tuple[tuple[str, int, int], ...],  # noqa: ARG001 - what is kept holds for these files
+    written: tuple[tuple[str, int, int], ...],  # what is kept holds for these files
 ) -> bytes:
     """What these overrides compose to, pickled: to read it again takes less than a hundredth of composing it."""
     _offer_all(directory)

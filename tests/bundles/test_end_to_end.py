@@ -121,7 +121,7 @@ def test_scores_made_elsewhere(world, results, monkeypatch):
     assert not (out / "check.json").exists()
     command("merge", str(results), str(out))
     assert rows(results)["mine"] == {**rows(results)["mine"], "level": "retested", "check": None}
-    assert "made elsewhere cannot be computed again; it stays retested" in command("audit", str(results), *AUDITED)
+    assert "made elsewhere cannot be computed again: it stays retested" in command("audit", str(results), *AUDITED)
 
 
 def _run(world, name):

@@ -186,8 +186,8 @@ def index_page(found: Sequence[Board], repository: Repository) -> Page:
         for board in found
     ]
     intro = (
-        "Attention explainers of transformers, compared on fixed examples and models. Explanations are stored, every figure is "
-        "computed from them here, and each row says how it is known."
+        "Attention explainers of transformers, compared on fixed examples and models. Explanations are stored, every figure "
+        "is computed from them here, and each row says how it is known."
     )
     parts = [
         Part("about", lines=[[Piece(intro)]]),
@@ -288,6 +288,7 @@ def _figure(entry: PrintedEntry, notes: Sequence[str], column: MetricColumn) -> 
     doubted = bool(column.doubt)
     if entry.words:
         return Cell(entry.words, order="", about=about, doubted=doubted)
+    assert entry.value is not None
     interval = f"{bounds(entry.low, entry.high)} n {entry.n}".strip()
     return Cell(number(entry.value), f"{entry.value}", interval=interval, about=about, doubted=doubted)
 
@@ -516,7 +517,7 @@ def submit_page(found: Sequence[Board]) -> Page:
             [
                 [
                     Piece(
-                        "A JSON line for each example, with one score per word; then scores=FILE stands in place of the YAML:"
+                        "A JSON line for each example has one score per word; scores=FILE then stands in place of the YAML:"
                     )
                 ]
             ],
@@ -528,7 +529,8 @@ def submit_page(found: Sequence[Board]) -> Page:
             [
                 [
                     Piece(
-                        "Put the folder submission/ into a pull request to the repository of results. What is taken is computed again: "
+                        "Put the folder submission/ into a pull request to the repository of results. There, all rows are "
+                        "computed again: "
                     )
                 ]
             ],
