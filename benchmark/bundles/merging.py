@@ -55,8 +55,10 @@ class Merging:
         told = (submission.method, submission.version, submission.hash)
         if told != (claimed.method.name, claimed.method.version, claimed.hash):
             raise UserError(f"{folder / FILE} and {run / 'record.json'} are of different methods; submit again")
-        if any(result.record.hash == claimed.hash for result in self._rows(bundle) if not result.withdrawn):
-            raise UserError(f"{bundle.place} has {submission.method} with these settings already ({claimed.hash[:8]})")
+        for result in self._rows(bundle):
+            if result.record.hash == claimed.hash and not result.withdrawn:
+                name = result.record.method.name
+                raise UserError(f"{bundle.place} has these settings of the method already, as {name} ({claimed.hash[:8]})")
         with self._scratch() as scratch:
             made = scratch / "result"
             self._retested(bundle, place, run, made, check=True)

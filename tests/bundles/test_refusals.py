@@ -172,7 +172,7 @@ def test_one_version_of_a_method_has_one_source(world, results, tmp_path):
 
 def test_nothing_is_taken_twice(world, results):
     command("merge", str(results), str(world / "submission-theirs"))
-    with pytest.raises(UserError, match=r"planted@1 has theirs with these settings already"):
+    with pytest.raises(UserError, match=r"planted@1 has these settings of the method already, as theirs"):
         command("merge", str(results), str(world / "submission-theirs"))
 
 

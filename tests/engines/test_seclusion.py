@@ -41,7 +41,8 @@ print("joined", len(ray.nodes()))
 
 def joining(address: str, **environment: str) -> str:
     """What a process of this machine says that joins a cluster on loopback with these variables."""
-    command, own = [sys.executable, "-c", JOIN.format(address=address)], {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+    command = [sys.executable, "-c", JOIN.format(address=address)]
+    own = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_NUM_REDIS_GET_RETRIES": "1"}  # it would ask for 20 seconds
     done = subprocess.run(
         command, env={**os.environ, **own, **environment}, capture_output=True, text=True, timeout=100, check=False
     )

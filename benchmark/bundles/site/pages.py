@@ -275,8 +275,7 @@ def _leaderboard_part(board: Board) -> Part:
         )
         for row in printed.rows
     ]
-    below = [[Piece(text)] for text in printed.below]
-    return Part("leaderboard", "Leaderboard", below, heads=heads, rows=rows)
+    return Part("leaderboard", "Leaderboard", heads=heads, rows=rows, list=printed.below)
 
 
 def _head(column: MetricColumn) -> Head:
