@@ -23,7 +23,7 @@ _MAKERS = (
     "hydra._internal.utils",
     "benchmark.engines.worker",
     "benchmark.checking.elsewhere",
-    "benchmark.bundles.submitting",
+    "benchmark.bundles.sources",
     "benchmark.models.written.mechanisms",
     "ray.cloudpickle.cloudpickle",
 )

@@ -36,6 +36,7 @@ def main(arguments: Sequence[str]) -> int:
         if name not in bundles:
             raise UserError(f"{name} is no bundle of docs/results.yaml; there are {', '.join(bundles)}")
         print(make(name, bundles[name], results, given.board / "bundles"))
+    (given.board / "results").mkdir(exist_ok=True)
     count, size = write_site(Repository(given.board / "results"), given.site)
     print(f"{given.site / 'index.html'}: {count} files, {size / 1e6:.1f} MB")
     return 0

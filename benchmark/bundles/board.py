@@ -9,9 +9,10 @@ from typing import Any
 
 import pandas as pd
 
+from benchmark.bundles import history
 from benchmark.bundles.bundle import TRUST, Bundle, read_trust
 from benchmark.bundles.ranking import Ranked, mean_ranks
-from benchmark.bundles.repository import Repository, Result
+from benchmark.bundles.repository import LEADERBOARD, Repository, Result
 from benchmark.report.arrangement import is_control
 from benchmark.report.cells import NamedCell, load_cells
 from benchmark.report.leaderboard import MetricColumn, frame, headline_columns
@@ -21,7 +22,7 @@ from benchmark.results import store
 from benchmark.results.trust import Trust
 
 VERSION = 2
-FILE, SCHEMA_FILE = "leaderboard.json", "leaderboard.schema.json"
+SCHEMA_FILE = "leaderboard.schema.json"
 
 
 @dataclass(frozen=True)
@@ -106,8 +107,8 @@ def boards(repository: Repository) -> list[Board]:
     ]
 
 
-def leaderboard(found: Sequence[Board]) -> dict[str, Any]:
-    """The content of `leaderboard.json`, as `schema` says."""
+def leaderboard(found: Sequence[Board], head: str) -> dict[str, Any]:
+    """The content of `leaderboard.json`, as `schema` says; `head` is SHA-256 of the history's last line."""
     comparisons = []
     order = ""
     for board in found:
@@ -126,7 +127,7 @@ def leaderboard(found: Sequence[Board]) -> dict[str, Any]:
             }
             test["trust"] = {metric: {"verdict": one.verdict, "why": one.why} for metric, one in told.items()}
         comparisons.append(compared)
-    return {"version": VERSION, "order": order, "comparisons": comparisons}
+    return {"version": VERSION, "order": order, "history": head, "comparisons": comparisons}
 
 
 def provenance(result: Result) -> dict[str, Any]:
@@ -137,7 +138,7 @@ def provenance(result: Result) -> dict[str, Any]:
         "k": result.audit.get("k") if result.audit else None,
         "date": result.bundle.date if submission is None else submission.date,
         "submission": None if submission is None else submission.seal,
-        "check": None if not result.check else "pass" if result.check["ok"] else "fail",
+        "check": None if result.check is None else "pass" if result.check.ok else "fail",
     }
 
 
@@ -145,6 +146,8 @@ def schema() -> dict[str, Any]:
     """The schema of version 2: that of version 1 with bundle, provenance and trust."""
     found: dict[str, Any] = json.loads(SCHEMA.read_text(encoding="utf-8"))
     found["properties"]["version"]["const"] = VERSION
+    found["properties"]["history"] = {"type": "string", "description": "SHA-256 of the last line of history.jsonl"}
+    found["required"].append("history")
     text, maybe = {"type": "string"}, {"type": ["string", "null"]}
     defs = found["$defs"]
     additions = {
@@ -158,7 +161,7 @@ def schema() -> dict[str, Any]:
                     "submission": {**maybe, "description": "seal of the submission; null: part of the bundle"},
                     "check": {
                         "enum": ["pass", "fail", None],
-                        "description": "attention-benchmark check; null: not made",
+                        "description": "attention-benchmark check, as it was submitted; null: none",
                     },
                 }
             )
@@ -192,30 +195,34 @@ def write_leaderboard(repository: Repository) -> Path:
     Raises:
         UserError: the repository is not what it was.
     """
-    path = repository.root / FILE
-    store.write_json(path, leaderboard(boards(repository)))
-    store.write_json(repository.root / SCHEMA_FILE, schema())
+    path = repository.root / LEADERBOARD
+    with repository.held():
+        store.write_json(path, leaderboard(boards(repository), history.heads(repository.root)[-1]))
+        store.write_json(repository.root / SCHEMA_FILE, schema())
     return path
 
 
 def rankings(found: Sequence[Board]) -> Iterator[tuple[MetricColumn, list[Ranked]]]:
-    """By headline metric that every bundle has, mean ranks over tasks and models; controls are not ranked.
+    """By headline metric, mean ranks over the tasks and models of the bundles that have it; controls are not ranked.
 
-    One bundle of a task and a model counts: the one of the latest major version.
+    A bundle counts with its latest major version.
     """
-    latest = [board for board in found if not board.earlier]
     figures: dict[MetricColumn, dict[tuple[str, str], dict[str, float]]] = {}
-    for board in latest:
-        for column in board.columns:
+    for board in found:
+        for column in board.columns if not board.earlier else ():
             if column.higher_is_better is not None:
-                own = figures.setdefault(column, {})
-                own[board.bundle.task.name, board.bundle.model.fingerprint] = dict(_values(board, column))
+                figures.setdefault(column, {})[board.bundle.task.name, board.bundle.place] = dict(
+                    _values(board, column)
+                )
     for column, by_place in figures.items():
         yield column, mean_ranks(by_place, higher_is_better=bool(column.higher_is_better))
 
 
 def _values(board: Board, column: MetricColumn) -> Iterator[tuple[str, float]]:
+    """The figure of each method by its own name; of one that is there with several settings, none."""
+    names = [cell.kind for cell in board.cells]
+    by_shown = {cell.method: cell.kind for cell in board.cells if names.count(cell.kind) == 1}
     rows = board.table[(board.table["evaluation"] == column.evaluation) & (board.table["metric"] == column.metric)]
     for row in rows[rows["x"].isna() & rows["value"].notna()].to_dict("records"):
-        if not is_control(str(row["method"])):
-            yield str(row["method"]), float(row["value"])
+        if (name := by_shown.get(str(row["method"]))) is not None and not is_control(name):
+            yield name, float(row["value"])

@@ -8,31 +8,34 @@ or columns are added.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from benchmark.errors import UserError, near
+from benchmark.errors import UserError, near, shorter
 from benchmark.results import bounded, store
 from benchmark.results.annotated import as_dataclass, as_json
 from benchmark.results.digests import DAMAGE, check_seal, digest, sealed
-from benchmark.results.record import Record, Version
+from benchmark.results.record import Version
 from benchmark.results.trust import Trust
 
 SCHEMA = 1
-FILE, OUTPUTS, TEXTS, METHODS, TRUST, MODEL = (
+FILE, OUTPUTS, TEXTS, WORDS, METHODS, TRUST, MODEL = (
     "bundle.json",
     "outputs.parquet",
     "texts.sha256",
+    "texts.jsonl",
     "methods",
     "trust.json",
     "model",
 )
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
-_VERSION = re.compile(r"(\d+)\.(\d+)")
+_VERSION = re.compile(r"([0-9]{1,4})\.([0-9]{1,4})")
+KEY = re.compile(rf"{_NAME.pattern}@{_VERSION.pattern}")
+"""What a bundle's folder is called, and a submission names."""
 
 ASKED = "???"
 """In settings of a bundle: a folder of whoever opens it, which is given on the command line."""
@@ -52,24 +55,33 @@ class File:
 
 
 def files_below(folder: Path, *but: str) -> dict[str, File]:
-    """Every file below a folder by its path, sorted, without those of these names at its top."""
-    found = sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
-    named = {path.relative_to(folder).as_posix(): path for path in found}
+    """Every file below a folder by its path, sorted, without those of these names at its top.
+
+    Raises:
+        UserError: something there is no plain file and no folder; a link could lead anywhere, and change without a trace.
+    """
+    found = sorted(folder.rglob("*"))
+    for path in found:
+        if path.is_symlink() or not (path.is_file() or path.is_dir()):
+            raise UserError(f"{path} is no plain file; a folder that is passed on has no links and no devices")
+    named = {path.relative_to(folder).as_posix(): path for path in found if path.is_file()}
     return {name: File.of(path) for name, path in named.items() if name not in but}
 
 
-def check_files(folder: Path, files: Mapping[str, File]) -> None:
-    """Every file is there and is what it was.
+def check_files(folder: Path, files: Mapping[str, File], *but: str) -> None:
+    """Every file is there and is what it was, and there is no other.
 
     Raises:
-        UserError: one is not; the message names it.
+        UserError: one is not, or nobody wrote it; the message names it.
     """
+    there = files_below(folder, *but)
     for name, file in files.items():
-        path = folder / name
-        if ".." in Path(name).parts or Path(name).is_absolute() or not path.is_file() or path.is_symlink():
-            raise UserError(f"{path} is missing, and {folder} names it; get the folder again")
-        if store.hash_of(path) != file.sha256:
-            raise UserError(f"{path} is not what was written: its SHA-256 is another; get the folder again")
+        if name not in there:
+            raise UserError(f"{folder} names {shorter(name, 80)}, which is missing; get the folder again")
+        if there[name].sha256 != file.sha256:
+            raise UserError(f"{folder / name} is not what was written: its SHA-256 is another; get the folder again")
+    if strange := sorted(set(there) - set(files)):
+        raise UserError(f"{folder / strange[0]} is none of the files that {folder} names; leave it out")
 
 
 @dataclass(frozen=True)
@@ -200,13 +212,10 @@ class Bundle:
             check_name(bundle.name, bundle.version)
         except ValueError as error:
             raise UserError(f"{folder / FILE} is no bundle: {error}") from error
-        check_files(folder, bundle.files)
+        if folder.resolve().name != bundle.key:
+            raise UserError(f"{folder} holds the bundle {bundle.key}; a bundle's folder is called after it")
+        check_files(folder, bundle.files, FILE)
         return bundle
-
-    def records(self, folder: Path) -> Iterator[tuple[Path, Record]]:
-        """The run folders of the methods that it begins with, and what each record says."""
-        for path in sorted((folder / METHODS).glob("*/record.json")):
-            yield path.parent, store.read_record(path.parent)
 
 
 def read_sealed(path: Path, schema: int, lacking: str) -> Mapping[str, Any]:
@@ -257,7 +266,8 @@ def newest(root: Path, name: str) -> tuple[Bundle, Path]:
     folders = [folder for key, folder in find_bundles(root).items() if key.rpartition("@")[0] == name]
     if not folders:
         names = sorted({key.rpartition("@")[0] for key in find_bundles(root)})
-        raise UserError(f"{root} has no bundle '{name}'; {near(name, names) if names else 'it has none at all'}")
+        way_out = near(name, names) if names else "say where they are with bundles=FOLDER"
+        raise UserError(f"{root} has no bundle '{name}'; {way_out}")
     return Bundle.read(folders[-1]), folders[-1]
 
 

@@ -39,7 +39,7 @@ class Event:
     @property
     def line(self) -> str:
         """As it stands in the file."""
-        return json.dumps(asdict(self), sort_keys=True, ensure_ascii=False) + "\n"
+        return json.dumps(asdict(self), sort_keys=True) + "\n"
 
 
 def read(root: Path) -> list[Event]:
@@ -52,10 +52,12 @@ def read(root: Path) -> list[Event]:
     if not path.is_file():
         return []
     events, previous = list[Event](), _FIRST
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(keepends=True), start=1):
+    *lines, rest = path.read_bytes().split(b"\n")
+    for number, content in enumerate([*lines, *([rest] if rest else [])], start=1):
         try:
+            line = content.decode() + "\n"
             event: Event = as_dataclass(Event, json.loads(line), "")
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise UserError(
                 f"{path}:{number} is no event ({error}); take the file from the repository again"
             ) from error
@@ -69,16 +71,15 @@ def read(root: Path) -> list[Event]:
     return events
 
 
-def head(root: Path) -> str:
-    """SHA-256 of the last line: what nobody knew before it was written."""
-    events = read(root)
-    return sha256(events[-1].line.encode()).hexdigest() if events else _FIRST
+def heads(root: Path) -> list[str]:
+    """SHA-256 of each line, behind that of no line."""
+    return [_FIRST, *(sha256(event.line.encode()).hexdigest() for event in read(root))]
 
 
 def add(root: Path, date: str, what: str, place: str, tree: str, why: str = "") -> Event:
     """Write a further line; the whole file is replaced at once, so that a kill leaves the old one or the new one."""
     events = read(root)
-    event = Event(len(events) + 1, date, what, place, tree, why, head(root))
+    event = Event(len(events) + 1, date, what, place, tree, why, heads(root)[-1])
     store.write_bytes(root / FILE, "".join(one.line for one in [*events, event]).encode())
     return event
 

@@ -18,6 +18,7 @@ from benchmark.bundles.bundle import (
     OUTPUTS,
     TEXTS,
     TRUST,
+    WORDS,
     Bundle,
     BundledModel,
     BundledTask,
@@ -26,7 +27,7 @@ from benchmark.bundles.bundle import (
     check_name,
     files_below,
 )
-from benchmark.bundles.opening import open_bundle, outputs_of, portable, settings_of, tests_of, texts_of
+from benchmark.bundles.opening import open_bundle, outputs_of, portable, settings_of, tests_of, texts_of, words_of
 from benchmark.errors import Corrupt, UserError
 from benchmark.report.analysis_tables import read_tables
 from benchmark.report.run_folders import Stored, read_stored
@@ -139,6 +140,8 @@ def make_bundle(runs: Sequence[Path], asked: Asked, out: Path) -> tuple[Path, tu
         task = replace(bundle.task, settings=portable(bundle.task.settings), uids=setting.data.uids)
         outputs_of(setting).to_parquet(place / OUTPUTS, index=False)
         (place / TEXTS).write_text(texts_of(setting), encoding="utf-8")
+        if asked.texts and setting.data.batches[0].patch is None:
+            (place / WORDS).write_text(words_of(setting), encoding="utf-8")
         store.write_json(place / TRUST, sealed({"columns": _trust(found, asked.trust)}))
         for one in found.stored:
             copy_run(one.folder, place / METHODS / one.folder.name, texts=asked.texts)

@@ -1,5 +1,6 @@
 """Open a bundle: its task, its model and its tests made again, and held to what the bundle says of them."""
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -117,8 +118,14 @@ def texts_of(setting: Setting) -> str:
     return "".join(f"{words_digest(words)}  {uid}\n" for uid, words in found)
 
 
+def words_of(setting: Setting) -> str:
+    """A JSON line for each example: its identifier and its words, one for each score."""
+    found = [(uid, words) for batch in setting.data.batches for uid, words in zip(batch.uids, batch.words, strict=True)]
+    return "".join(json.dumps({"uid": uid, "words": words}, ensure_ascii=False) + "\n" for uid, words in found)
+
+
 def _check_texts(bundle: Bundle, folder: Path, setting: Setting) -> None:
-    if (folder / TEXTS).read_text(encoding="utf-8") != texts_of(setting):
+    if (folder / TEXTS).read_bytes() != texts_of(setting).encode():
         raise UserError(f"{bundle.key}: the words of some examples are others than the bundle's ({folder / TEXTS})")
 
 

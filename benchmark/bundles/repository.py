@@ -1,7 +1,9 @@
 """A repository of results: `results/<bundle>@<major>/<method>/<hash>/`, with its history; bundles lie beside it."""
 
 import shutil
+import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -9,13 +11,16 @@ from typing import Any, Literal
 
 from benchmark.bundles import history
 from benchmark.bundles.bundle import METHODS, Bundle, files_below, find_bundles, read_sealed, tree_digest
-from benchmark.bundles.submission import CHECK, Submission
-from benchmark.errors import UserError
+from benchmark.bundles.refusals import CheckReport
+from benchmark.bundles.submission import FILE, Submission
+from benchmark.errors import UserError, near, printable
 from benchmark.results import bounded, store
 from benchmark.results.digests import sealed
+from benchmark.results.locks import beside
 from benchmark.results.record import Record
 
-AUDIT, WITHDRAWN = "audit.json", "withdrawn.json"
+AUDIT, WITHDRAWN, LEADERBOARD = "audit.json", "withdrawn.json", "leaderboard.json"
+_PENDING = ".pending"
 AUDIT_SCHEMA = WITHDRAWN_SCHEMA = 1
 
 Level = Literal["reference", "retested", "recomputed", "not reproduced"]
@@ -34,7 +39,7 @@ class Result:
         submission: who made it; None of what the bundle itself has.
         audit: what explaining again found; empty where nobody did.
         withdrawn: why and when it was withdrawn; empty where it was not.
-        check: the report of `attention-benchmark check`; empty where there is none.
+        check: the report of `attention-benchmark check` that was submitted; None where there is none.
     """
 
     bundle: Bundle
@@ -43,7 +48,7 @@ class Result:
     submission: Submission | None
     audit: Mapping[str, Any]
     withdrawn: Mapping[str, Any]
-    check: Mapping[str, Any]
+    check: CheckReport | None
 
     @cached_property
     def record(self) -> Record:
@@ -83,7 +88,7 @@ class Repository:
             bundle = Bundle.read(folder)
             found[bundle.place] = bundle, folder
         if not found:
-            raise UserError(f"{self.bundles} has no bundle; name the folder of bundles with bundles=FOLDER")
+            raise UserError(f"{self.bundles} has no bundle; say where they are with bundles=FOLDER")
         return found
 
     def results(self) -> list[Result]:
@@ -97,67 +102,122 @@ class Repository:
 
     def _of(self, bundle: Bundle, folder: Path) -> Iterator[Result]:
         for run in sorted((folder / METHODS).glob("*/record.json")):
-            yield Result(bundle, run.parent, "", None, {}, {}, {})
-        for path in sorted((self.root / bundle.place).glob("*/*/submission.json")):
-            place = path.parent
-            submission = Submission.read(place)
-            yield Result(
-                bundle=bundle,
-                run=submission.run(place),
-                folder=place.relative_to(self.root).as_posix(),
-                submission=submission,
-                audit=_sealed(place / AUDIT, AUDIT_SCHEMA),
-                withdrawn=_sealed(place / WITHDRAWN, WITHDRAWN_SCHEMA),
-                check=bounded.parse_json(bounded.read_bytes(place / CHECK)) if (place / CHECK).is_file() else {},
-            )
+            yield Result(bundle, run.parent, "", None, {}, {}, None)
+        for name in self._places():
+            if name.partition("/")[0] == bundle.place:
+                place = self.root / name
+                submission = Submission.read(place, AUDIT, WITHDRAWN)
+                audited, withdrawn = _sealed(place / AUDIT, AUDIT_SCHEMA), _sealed(place / WITHDRAWN, WITHDRAWN_SCHEMA)
+                report = CheckReport.read(place)
+                yield Result(bundle, submission.run(place), name, submission, audited, withdrawn, report)
 
     def submissions(self) -> list[Submission]:
         """All that were taken, of all bundles."""
-        return [Submission.read(path.parent) for path in sorted(self.root.glob("*/*/*/submission.json"))]
+        return [Submission.read(self.root / place, AUDIT, WITHDRAWN) for place in self._places()]
+
+    def _places(self) -> list[str]:
+        """Folders of results, relative to the root; what a kill left half-written begins with a dot."""
+        found = (path.parent.relative_to(self.root) for path in self.root.glob(f"*/*/*/{FILE}"))
+        return sorted(place.as_posix() for place in found if not any(part.startswith(".") for part in place.parts))
 
     def check(self) -> None:
         """Every result is what its last event in the history says, and every event's folder is there.
 
         Raises:
-            UserError: one is not.
+            UserError: one is not, or the history ends before what the leaderboard was written from.
         """
         trees = history.last_trees(history.read(self.root))
         for place, tree in trees.items():
             if not (self.root / place).is_dir():
                 raise UserError(
-                    f"{self.root / place} is gone, and the history names it; nothing is deleted: withdraw it instead"
+                    f"{self.root / place} is gone, and the history names it; take it from the repository again, "
+                    "and withdraw it there if it should not count"
                 )
             if self.tree(place) != tree:
                 raise UserError(
                     f"{self.root / place} is not what was taken: a file of it was changed since; take the folder from the "
                     "repository again"
                 )
-        there = {path.parent.relative_to(self.root).as_posix() for path in self.root.glob("*/*/*/submission.json")}
-        if strange := sorted(there - set(trees)):
+        if strange := sorted(set(self._places()) - set(trees)):
             raise UserError(
                 f"{self.root / strange[0]} was never taken: the history does not name it; merge its submission"
+            )
+        written = self.root / LEADERBOARD
+        known = bounded.parse_json(bounded.read_bytes(written)).get("history") if written.is_file() else None
+        if known is not None and known not in history.heads(self.root):
+            raise UserError(
+                f"{self.root / history.FILE} lacks lines that {written.name} was written from; take it from the repository "
+                "again"
             )
 
     def tree(self, place: str) -> str:
         """SHA-256 over the paths and contents of a result's files."""
         return tree_digest(files_below(self.root / place))
 
-    def put(self, bundle: Bundle, submission: Submission, made: Path) -> str:
-        """Move the folder of a result to its place, which it replaces; the place, relative to the results."""
-        place = f"{bundle.place}/{submission.method}/{submission.hash[:16]}"
-        target = self.root / place
-        target.parent.mkdir(parents=True, exist_ok=True)
-        before = target.with_name(f".{target.name}.before")
-        shutil.rmtree(before, ignore_errors=True)
-        if target.exists():
-            target.replace(before)
-        made.replace(target)
-        shutil.rmtree(before, ignore_errors=True)
-        return place
+    @contextmanager
+    def held(self, *, make: bool = False) -> Iterator[None]:
+        """The repository for one process, with what a kill left behind finished or taken away, and checked.
 
-    def note(self, date: str, what: str, place: str, why: str = "") -> None:
-        """Write what happened to a result into the history."""
-        history.add(self.root, date, what, place, self.tree(place), why)
+        Args:
+            make: whether a folder that is not there is made, once it is known that there are bundles.
+
+        Raises:
+            UserError: there is no such folder, or it is not what it was.
+        """
+        self.newest()
+        if not make and not self.root.is_dir():
+            raise UserError(
+                f"there is no folder {self.root}; `attention-benchmark merge {self.root} SUBMISSION` makes it"
+            )
+        if self.root.exists() and not self.root.is_dir():
+            raise UserError(f"{self.root} is no folder; name the folder of results")
+        self.root.mkdir(parents=True, exist_ok=True)
+        with beside(self.root / "changing", "the results"):
+            for path in self.root.glob(".merging-*"):
+                shutil.rmtree(path, ignore_errors=True)
+            self._finish()
+            self.check()
+            yield
+
+    def put(self, place: str, made: Path, date: str, what: str, why: str = "") -> None:
+        """Move the folder of a result to its place, which it replaces, and write that into the history.
+
+        The history is written between two moves, so that after a kill at any moment `held` finds what is to be done.
+        """
+        pending = self.root / _PENDING
+        shutil.rmtree(pending, ignore_errors=True)
+        made.replace(pending)
+        history.add(self.root, date, what, place, tree_digest(files_below(pending)), printable(why))
+        self._finish()
+
+    def _finish(self) -> None:
+        """Move what is pending to the place that the history's last line names; without such a line nothing had happened."""
+        pending = self.root / _PENDING
+        events = history.read(self.root)
+        if not pending.is_dir():
+            return
+        if events and events[-1].tree == tree_digest(files_below(pending)):
+            target = self.root / events[-1].place
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.rmtree(target, ignore_errors=True)
+            pending.replace(target)
+        shutil.rmtree(pending, ignore_errors=True)
+
+    @contextmanager
+    def changed(self, place: str, date: str, what: str, why: str) -> Iterator[Path]:
+        """A copy of a result's folder to be changed, which takes its place when the block succeeds."""
+        with self.scratch() as scratch:
+            made = scratch / "result"
+            shutil.copytree(self.root / place, made)
+            yield made
+            self.put(place, made, date, what, why)
+
+    @contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """A folder on the disk of the results, so that what is made there can be moved; gone at the end."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".merging-", dir=self.root, ignore_cleanup_errors=True) as scratch:
+            yield Path(scratch)
 
     def withdraw(self, place: str, why: str, date: str) -> None:
         """Mark a result as withdrawn; nothing of it is deleted.
@@ -165,14 +225,16 @@ class Repository:
         Raises:
             UserError: there is no such result, or it is withdrawn already.
         """
-        self.check()
-        folder = self.root / place
-        if not (folder / "submission.json").is_file():
-            raise UserError(f"{folder} is no result; give its folder below {self.root}, as history.jsonl names it")
-        if (folder / WITHDRAWN).is_file():
-            raise UserError(f"{folder} is withdrawn already")
-        store.write_json(folder / WITHDRAWN, sealed({"schema": WITHDRAWN_SCHEMA, "why": why, "date": date}))
-        self.note(date, "withdrawn", place, why)
+        with self.held():
+            known = history.last_trees(history.read(self.root))
+            if place not in known:
+                raise UserError(f"{place} is no result; {near(place, sorted(known)) if known else 'there is none'}")
+            if (self.root / place / WITHDRAWN).is_file():
+                raise UserError(f"{place} is withdrawn already")
+            with self.changed(place, date, "withdrawn", why) as made:
+                store.write_json(
+                    made / WITHDRAWN, sealed({"schema": WITHDRAWN_SCHEMA, "why": printable(why), "date": date})
+                )
 
 
 def _sealed(path: Path, schema: int) -> Mapping[str, Any]:

@@ -1,12 +1,14 @@
 """A submission: the explanations of one method for the examples of a bundle, with who made them and how."""
 
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from benchmark.bundles.bundle import File, check_files, read_sealed
-from benchmark.errors import UserError
+from benchmark.bundles.bundle import KEY, File, check_files, read_sealed
+from benchmark.errors import UserError, printable, shorter
 from benchmark.results import store
 from benchmark.results.annotated import as_dataclass, as_json
 from benchmark.results.digests import sealed
@@ -14,6 +16,19 @@ from benchmark.results.record import Version
 
 SCHEMA = 1
 FILE, RUN, CHECK = "submission.json", "run", "check.json"
+
+METHOD = re.compile(r"[a-z0-9][a-z0-9_]{0,79}")
+"""What a submitted method is called: it is part of paths and of links."""
+
+MOST_LETTERS = 1000
+"""Of what an author says."""
+
+
+def class_of(identity: Any) -> str:
+    """The class or function in a method's identity (`benchmark.settings.identity.identity`); empty where there is none."""
+    found = identity[1] if isinstance(identity, list) and len(identity) > 1 and identity[0] == "partial" else identity
+    return found[0] if isinstance(found, list) and found and isinstance(found[0], str) else ""
+
 
 Kind = Literal["method", "scores"]
 """Whether a class explains, which can be asked again, or a file of scores does (`methods.given_scores.Scores`)."""
@@ -71,8 +86,8 @@ class Submission:
         store.write_json(folder / FILE, sealed(self.to_json()))
 
     @staticmethod
-    def read(folder: Path) -> "Submission":
-        """The submission of a folder, every file of it compared with its SHA-256.
+    def read(folder: Path, *but: str) -> "Submission":
+        """The submission of a folder, every file of it compared with its SHA-256, without files of these names.
 
         Raises:
             UserError: there is none, or something of it is not what it was.
@@ -83,8 +98,31 @@ class Submission:
             found: Submission = as_dataclass(Submission, content, "")
         except ValueError as error:
             raise UserError(f"{folder / FILE} is no submission: {error}") from error
-        check_files(folder, found.files)
+        found._check(folder / FILE)
+        check_files(folder, found.files, FILE, *but)
         return found
+
+    def _check(self, path: Path) -> None:
+        """UserError where a field is of another form than `submit` writes."""
+        forms = {
+            "bundle": (self.bundle, KEY),
+            "method": (self.method, METHOD),
+            "hash": (self.hash, re.compile(r"[0-9a-f]{64}")),
+            "kind": (self.kind, re.compile("method|scores")),
+            "target": (self.target, re.compile(r"[A-Za-z_][\w.]{0,300}")),
+            "harness": (self.harness, re.compile(r"[0-9]{1,4}\.[0-9]{1,4}(\.\w{1,20})*")),
+            "date": (self.date, re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")),
+        }
+        for name, (value, form) in forms.items():
+            if not form.fullmatch(value):
+                raise UserError(
+                    f"{path}: {name}={shorter(value, 60)} is of another form than `submit` writes; submit again"
+                )
+        for name in ("package", "author", "licence", "command", "machine"):
+            if len(value := getattr(self, name)) > MOST_LETTERS or printable(value) != value:
+                raise UserError(f"{path}: {name} has more than {MOST_LETTERS} letters, or letters that cannot be shown")
+        if not (math.isfinite(self.seconds) and self.seconds >= 0):
+            raise UserError(f"{path}: seconds={self.seconds} is no time")
 
     def run(self, folder: Path) -> Path:
         """The run folder in the folder of the submission.

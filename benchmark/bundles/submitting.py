@@ -1,35 +1,33 @@
 """Make a submission: the bundle is opened, the method checked, and its explanations of all examples stored and tested."""
 
-import inspect
 import platform
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from hashlib import sha256
-from importlib.metadata import packages_distributions, version
-from importlib.util import find_spec
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from hydra.utils import get_object
 from omegaconf import OmegaConf
 
 from benchmark.bundles.bundle import Bundle, files_below
 from benchmark.bundles.making import copy_run
 from benchmark.bundles.opening import open_bundle, tests_of
-from benchmark.bundles.submission import RUN, Kind, Submission
+from benchmark.bundles.sources import SCORES, package_of, source_of
+from benchmark.bundles.submission import METHOD, RUN, Kind, Submission, class_of
 from benchmark.checking.methods import check
 from benchmark.checking.report import Report
-from benchmark.errors import UserError, one_line
+from benchmark.errors import UserError, one_line, shorter
 from benchmark.results import bounded, store
 from benchmark.results.cache import atomic_path
 from benchmark.run.steps import finish
 from benchmark.settings.defaults import whole
+from benchmark.settings.identity import identity
 from benchmark.settings.making import make
-from benchmark.types import Compared, Method, as_compared
+from benchmark.types import Method, as_compared
 
-SCORES = "methods.given_scores.Scores"
-"""Reads explanations that were made elsewhere."""
+_FATAL = (("form", "fail"), ("class", "fail"))
+"""Checks without which nothing can be computed, or would be told wrongly."""
 
 
 @dataclass(frozen=True)
@@ -103,19 +101,29 @@ def submit(
     """
     if out.exists():
         raise UserError(f"out={out} is there already; name another folder, or remove it")
+    if not METHOD.fullmatch(name):
+        raise UserError(
+            f"{shorter(name, 60)!r} is no name of a method: allowed are small letters, digits and _, at most 80"
+        )
     method = as_compared(make(OmegaConf.create({name: dict(settings)})[name]))
     if not isinstance(method, Method):
         raise UserError(f"{name} explains no single examples, which a submission holds")
-    kind: Kind = "scores" if settings["_target_"] == SCORES else "method"
-    setting, tests = open_bundle(bundle, folder, overrides), tests_of(bundle)
+    target = class_of(identity(method))
+    settings = {**settings, "_target_": target}  # where the class is defined, and not where it can be had as well
+    kind: Kind = "scores" if target == SCORES else "method"
     report = None if kind == "scores" else check(method, name=name)
+    if report is not None and (failed := [one for one in report.outcomes if (one.check, one.status) in _FATAL]):
+        raise UserError(
+            f"{name} cannot be submitted, as {failed[0]}; mend it, or what its class declares (class_specific)"
+        )
+    setting, tests = open_bundle(bundle, folder, overrides), tests_of(bundle)
     with tempfile.TemporaryDirectory(prefix="submit-") as scratch:
         setting.config.out = scratch
         cell = setting.cell(name, method, whole(dict(settings)))
         finish(cell, tests)
         record = store.read_record(cell.folder)
         if record.dash is not None or not record.evaluations:
-            raise UserError(f"{name} explains nothing here: {record.dash}")
+            raise UserError(f"{name} gives no explanations here: {record.dash}")
         with atomic_path(out) as place:
             place.mkdir(parents=True)
             copy_run(cell.folder, place / RUN / cell.folder.name, texts=False)
@@ -128,8 +136,8 @@ def submit(
                 version=record.method.version,
                 hash=record.hash,
                 kind=kind,
-                target=str(settings["_target_"]),
-                package=package_of(str(settings["_target_"])),
+                target=target,
+                package=package_of(target),
                 source=source_of(method, settings),
                 author=author.name,
                 licence=author.licence,
@@ -141,41 +149,3 @@ def submit(
             )
             replace(said, files=files_below(place)).write(place)
     return Submitted(out, report, list(tests))
-
-
-def package_of(target: str) -> str:
-    """Package and version that a class was installed from; empty where it lies in a folder."""
-    top = target.partition(".")[0]
-    names = packages_distributions().get(top, [])
-    return ", ".join(f"{name} {version(name)}" for name in sorted(set(names)))
-
-
-def source_of(method: Compared, settings: Mapping[str, Any]) -> str:
-    """SHA-256 of the Python files that a method comes from, or of a file of scores."""
-    if settings["_target_"] == SCORES:
-        return store.hash_of(Path(str(settings["path"])))
-    files = sorted({path for target in targets_of(settings) for path in files_of(target)})
-    hasher = sha256()
-    for path in files:
-        hasher.update(path.name.encode() + b"\0" + path.read_bytes())
-    return hasher.hexdigest()
-
-
-def targets_of(settings: Any) -> list[str]:
-    """Every `_target_` in settings, and in those within them."""
-    if isinstance(settings, Mapping):
-        own = [str(settings["_target_"])] if "_target_" in settings else []
-        return own + [target for value in settings.values() for target in targets_of(value)]
-    if isinstance(settings, list | tuple):
-        return [target for value in settings for target in targets_of(value)]
-    return []
-
-
-def files_of(target: str) -> list[Path]:
-    """The Python files of the package that a class comes from; of a module, and of the benchmark's methods, its own."""
-    top = target.partition(".")[0]
-    spec = find_spec(top)
-    if top not in ("methods", "benchmark") and spec is not None and spec.submodule_search_locations:
-        return sorted(path for place in spec.submodule_search_locations for path in Path(place).rglob("*.py"))
-    source = inspect.getsourcefile(get_object(target))
-    return [] if source is None else [Path(source)]

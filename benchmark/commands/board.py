@@ -140,7 +140,8 @@ def submit(words: Sequence[str]) -> Answer:
     with starting():
         from benchmark.bundles.bundle import Bundle
         from benchmark.bundles.making import portable_word
-        from benchmark.bundles.submitting import SCORES, Author, read_method
+        from benchmark.bundles.sources import SCORES
+        from benchmark.bundles.submitting import Author, read_method
         from benchmark.bundles.submitting import submit as make
     if read.places:
         name, settings = read_method(read.one("YAML"))
@@ -148,7 +149,7 @@ def submit(words: Sequence[str]) -> Answer:
         scores = Path(read.own["scores"])
         name, settings = scores.stem, {"_target_": SCORES, "path": str(scores)}
     found = Bundle.read(Path(place))
-    named = [f"bundle={found.key}" if word.startswith("bundle=") else portable_word(word) for word in words]
+    named = [f"bundle=bundles/{found.key}" if word.startswith("bundle=") else portable_word(word) for word in words]
     command = shlex.join(["attention-benchmark", "submit", *named])
     made = make(
         name, settings, found, Path(place), Path(read.own.get("out", "submission")), Author(author, licence),
@@ -179,7 +180,7 @@ def audit(words: Sequence[str]) -> Answer:
     read = Words.read(words, KEYS["audit"])
     repository = read.repository
     k = read.own.get("k", "20")
-    if not k.isdigit() or not int(k):
+    if not (k.isascii() and k.isdigit() and len(k) < 10 and int(k)):
         raise UserError(f"k={k}: give a number of examples")
     network = read.own.get("network", "none")
     if network not in ("none", "allowed"):

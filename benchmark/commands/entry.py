@@ -21,7 +21,8 @@ usage: {_PROGRAM} COMMAND ...
   check    is an explainer, or a model, what it should be?  {_PROGRAM} check --help
   report   leaderboard and figures of finished run folders {_PROGRAM} report --help
   bundle   make a bundle of run folders, in which methods are compared
-  submit   explain a bundle's examples with a method; merge, audit, withdraw, site: keep a leaderboard
+  submit   explain a bundle's examples with a method       {_PROGRAM} submit --help
+  merge    take submissions into a leaderboard; audit, withdraw and site keep it
   list     methods, tests, analyses, tasks, models and experiments, a line each
   show     NAME: what one of them is, its settings with their defaults, its source and cost
 

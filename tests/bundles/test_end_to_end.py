@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import jsonschema
@@ -14,14 +15,13 @@ from benchmark.bundles.bundle import Bundle
 from benchmark.bundles.repository import Repository
 from benchmark.commands.board import COMMANDS
 from benchmark.errors import UserError
-from benchmark.results import store
-from benchmark.results.digests import sealed
-from benchmark.results.store import Ragged, read_record
+from benchmark.results.store import Ragged
 from tests.bundles.world import (
     bundled,
     command,
     compared,
     run_of,
+    scores_changed,
     submitted,
     tampered,
 )
@@ -82,24 +82,45 @@ def test_the_whole_way(there, world):
     assert str(world) not in "".join(path.read_text() for path in out.rglob("*.html")), "no folder of this machine"
 
 
-def test_a_method_that_was_exchanged_is_not_reproduced(world, results, tmp_path, monkeypatch):
-    """The stored explanations are those of another method, with rows and figures that fit them."""
+def test_a_class_that_does_not_keep_its_word_is_told_before_anything_is_explained(world, monkeypatch):
     monkeypatch.chdir(world)
-    position = submitted(world, "theirs.Position", "position_of_theirs")
-    honest = read_record(run_of(position))
+    (world / "lying.py").write_text(NOSY.replace("Nosy", "Lying").replace("class_specific = 1, False", "kind = 1, 0"))
+    monkeypatch.syspath_prepend(str(world))
+    with pytest.raises(
+        UserError, match=r"lying cannot be submitted, as class .*FAIL.*; mend it, or what its class declares"
+    ):
+        submitted(world, "lying.Lying", "lying")
 
-    def under_another_name(place):
-        config = run_of(place) / "config.yaml"
-        config.write_text(config.read_text().replace("theirs.Position", "theirs.EmbeddingTimesGradient"))
-        record = json.loads((run_of(place) / "record.json").read_text())
-        record["files"]["config.yaml"] = store.hash_of(config)
-        store.write_json(run_of(place) / "record.json", sealed(record))
 
-    command("merge", str(results), str(tampered(position, tmp_path / "changed", under_another_name)))
+def negated(name):
+    return lambda ragged: Ragged(ragged.uids, {**ragged.arrays, name: -ragged.arrays[name]}, ragged.cost)
+
+
+@pytest.mark.parametrize(("name", "file"), [("tokens", "attributions-predicted"), ("classes", "classes")])
+def test_explanations_that_were_exchanged_are_not_reproduced(name, file, world, results, tmp_path, monkeypatch):
+    """Whoever computes figures and rows from the exchanged ones, which then fit them, is found by the audit."""
+    monkeypatch.chdir(world)
+    monkeypatch.setattr("benchmark.bundles.merging.differences", lambda *_: iter(()))
+    place = tampered(world / "submission-theirs", tmp_path / "changed", scores_changed(negated(name), file))
+    command("merge", str(results), str(place))
     text, status = COMMANDS["audit"][0]([str(results), *AUDITED])
     assert status == 1
-    assert "4 of 8 explanations computed again are others: scores differ by at most" in text
-    assert rows(results)[honest.method.name]["level"] == "not reproduced"
+    assert "4 of 8 explanations computed again are others: scores differ by at most 2.0e+00" in text
+    assert rows(results)["theirs"]["level"] == "not reproduced"
+    text, status = COMMANDS["audit"][0]([str(results), "k=1"])
+    assert (status, "was not reproduced on 2026-01-05, and stays so" in text) == (1, True)
+
+
+def test_an_audit_that_a_method_ends_says_so_and_the_others_go_on(world, results, monkeypatch):
+    monkeypatch.chdir(world)
+    (world / "ending.py").write_text(NOSY.replace("Nosy", "Ending").replace("raise UserError", "os._exit(4)  # "))
+    monkeypatch.syspath_prepend(str(world))
+    command("merge", str(results), str(submitted(world, "ending.Ending", "ending")), str(world / "submission-theirs"))
+    text, status = COMMANDS["audit"][0]([str(results), *AUDITED])
+    assert status == 1
+    assert "ending: explaining again ended with status 4" in text
+    assert "theirs: 4 of 8 explanations computed again: scores" in text
+    assert rows(results)["ending"]["level"] == "not reproduced"
 
 
 def test_scores_made_elsewhere(world, results, monkeypatch):
@@ -132,9 +153,11 @@ def _run(world, name):
 
 def test_a_package_that_is_not_installed_is_not_audited(there, world, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert "not audited: its package is not installed here (theirs.EmbeddingTimesGradient)" in command(
-        "audit", str(there), "k=1"
-    )
+    assert auditing.is_there("methods.controls.Position")
+    assert not auditing.is_there("nowhere.Position")
+    monkeypatch.setattr(auditing, "is_there", lambda target: False)
+    said = command("audit", str(there), "k=1")
+    assert "not audited: its package is not installed here (theirs.EmbeddingTimesGradient)" in said
     assert rows(there)["theirs"]["level"] == "retested"
 
 
@@ -144,14 +167,15 @@ def test_an_audit_without_a_way_to_cut_the_network_off(there, monkeypatch):
         command("audit", str(there), *AUDITED)
 
 
-def test_a_submitted_method_sees_no_network_and_no_credential(world, results, monkeypatch):
-    """Whatever it tries ends its audit with one line, and nothing of the environment reaches it."""
+def test_a_submitted_method_sees_no_network_no_credential_and_no_answer(world, results, monkeypatch):
+    """Nothing of the environment reaches it, nor what it gave before; and it can write nothing that stays."""
     monkeypatch.chdir(world)
-    (world / "nosy.py").write_text(NOSY)
+    (world / "nosy.py").write_text(NOSY.replace("RESULTS", str(results)).replace("WORLD", str(world)))
     monkeypatch.setenv("GITHUB_TOKEN", "secret")
     command("merge", str(results), str(submitted(world, "nosy.Nosy", "nosy")))
-    with pytest.raises(UserError, match=r"nosy: explaining again ended .*: tokens: \[\], network: False"):
-        command("audit", str(results), *AUDITED)
+    text, status = COMMANDS["audit"][0]([str(results), *AUDITED])
+    assert status == 1
+    assert "nosy: explaining again ended with status 3: tokens: [], network: False, results: [], disk: False" in text
 
 
 NOSY = """
@@ -175,7 +199,13 @@ class Nosy(Method):
                 reached = True  # somebody answers, if only with a refusal
             except OSError:
                 reached = False
-            raise UserError(f"tokens: {tokens}, network: {reached}")
+            try:
+                open("WORLD/written", "w").close()
+                disk = True
+            except OSError:
+                disk = False
+            seen = os.listdir("RESULTS") if os.path.isdir("RESULTS") else None
+            raise UserError(f"tokens: {tokens}, network: {reached}, results: {seen}, disk: {disk}")
         return Attribution(target=target, tokens=batch.attention_mask.float().cumsum(1))
 """
 
@@ -220,6 +250,84 @@ def _with_bundles(results, world):
 def _bundle_page(results, tmp_path):
     command("site", str(results), f"out={tmp_path / 'site'}")
     return (tmp_path / "site" / "bundles" / "planted-1.html").read_text()
+
+
+class Killed(BaseException):
+    """As if the process were gone."""
+
+
+class TestKills:
+    """After a kill at any moment of a change, the next command goes on."""
+
+    @pytest.fixture
+    def killed(self, monkeypatch):
+        """Ends the process at the number of a call: of a move of a folder, or of a write of the history."""
+
+        def at(number):
+            calls = iter(range(100))
+
+            def ending(function):
+                def called(*arguments, **settings):
+                    if next(calls) == number:
+                        raise Killed
+                    return function(*arguments, **settings)
+
+                return called
+
+            monkeypatch.setattr(Path, "replace", ending(Path.replace))
+            monkeypatch.setattr(history, "add", ending(history.add))
+            monkeypatch.setattr("benchmark.bundles.repository.shutil.rmtree", ending(shutil.rmtree))
+
+        yield at
+        monkeypatch.undo()
+
+    @pytest.mark.parametrize("number", range(6))
+    def test_of_a_merge(self, number, world, results, killed, monkeypatch):
+        monkeypatch.setattr("benchmark.report.write.curve_files", lambda *_: iter(()))
+        killed(number)
+        try:
+            command("merge", str(results), str(world / "submission-theirs"))
+        except Killed:
+            monkeypatch.undo()
+        else:
+            monkeypatch.undo()
+            assert number > 3, "it was killed"
+        command("merge", str(results), str(world / "submission-theirs"))
+        assert [result.level for result in Repository(results).results()].count("retested") == 1
+        assert [event.what for event in history.read(results)] == ["merged"]
+
+    @pytest.mark.parametrize("number", range(5))
+    def test_of_a_withdrawal(self, number, there, killed, monkeypatch):
+        place = history.read(there)[-1].place
+        killed(number)
+        with suppress(Killed):
+            command("withdraw", str(there), place, "why=a\u2028b")
+        monkeypatch.undo()
+        with suppress(UserError):  # it is withdrawn already
+            command("withdraw", str(there), place, "why=again")
+        assert [event.what for event in history.read(there)] == ["merged", "withdrawn"]
+        assert [bool(one.withdrawn) for one in Repository(there).results() if one.submission] == [True]
+
+
+def test_a_history_that_ends_too_early_is_seen(there):
+    """The leaderboard names the last line that it was written from."""
+    command("withdraw", str(there), history.read(there)[-1].place, "why=wrong")
+    first, _ = (there / history.FILE).read_text().splitlines(keepends=True)
+    (there / history.FILE).write_text(first)
+    next(there.glob("*/*/*/withdrawn.json")).unlink()
+    with pytest.raises(UserError, match=r"history\.jsonl lacks lines that leaderboard\.json was written from"):
+        command("site", str(there), f"out={there.parent / 'site'}")
+
+
+def test_a_folder_that_is_no_site_is_left_alone(there, tmp_path):
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "thesis.tex").write_text("mine")
+    for out in (tmp_path / "precious", tmp_path / "precious" / "thesis.tex", there):
+        with pytest.raises(
+            UserError, match=r"holds something else than a site, which would be lost; name another folder"
+        ):
+            command("site", str(there), f"out={out}")
+    assert (tmp_path / "precious" / "thesis.tex").read_text() == "mine"
 
 
 def test_examples_of_an_audit_are_drawn_by_what_nobody_knew_before():

@@ -56,11 +56,12 @@ def test_the_workflow_runs(world, tmp_path, monkeypatch):
     assert "permissions" not in check
     assert "pull_request_target" not in workflow[True], "`on`: a job with a token never has the submission's head"
     checkouts = [step for job in (check, site) for step in job["steps"] if "checkout" in step.get("uses", "")]
-    assert [step["with"]["persist-credentials"] for step in checkouts] == [False, False]
+    assert [step["with"]["persist-credentials"] for step in checkouts] == [False, False, False]
+    assert checkouts[0]["with"]["ref"] == "${{ github.base_ref }}", "bundles are code: they are those of main"
     monkeypatch.chdir(tmp_path)
     (tmp_path / "bundles").symlink_to(world / "bundles")
-    (tmp_path / "submissions").mkdir()
-    (tmp_path / "submissions" / "theirs").symlink_to(world / "submission-theirs")
+    (tmp_path / "request" / "submissions").mkdir(parents=True)
+    (tmp_path / "request" / "submissions" / "theirs").symlink_to(world / "submission-theirs")
     monkeypatch.syspath_prepend(str(world))
     for job in (check, site):
         lines = [step["run"] for step in job["steps"] if "run" in step]

@@ -13,11 +13,12 @@ from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup
 
 from benchmark.bundles import history
-from benchmark.bundles.board import FILE as LEADERBOARD
 from benchmark.bundles.board import SCHEMA_FILE, Board, boards, leaderboard, rankings, schema
 from benchmark.bundles.bundle import ASKED
 from benchmark.bundles.ranking import told
-from benchmark.bundles.repository import Repository, Result
+from benchmark.bundles.refusals import CheckReport
+from benchmark.bundles.repository import LEADERBOARD, Repository, Result
+from benchmark.errors import UserError
 from benchmark.report.arrangement import is_control
 from benchmark.report.cells import NamedCell
 from benchmark.report.leaderboard import MetricColumn, make_board
@@ -26,28 +27,33 @@ from benchmark.report.page.document import comparison_page
 from benchmark.report.printed import PrintedEntry
 from benchmark.results import store
 from benchmark.results.cache import atomic_path
-from benchmark.results.record import KINDS
+from benchmark.results.record import KINDS, Record
 from benchmark.results.wording import arrow, bounds, number, slug
 
 _ASSETS = Path(__file__).parent / "assets"
 _STYLES = (Path(__file__).parents[2] / "report" / "page" / "assets" / "base.css", _ASSETS / "site.css")
 
+_MARK = "made-by-attention-benchmark.txt"
+"""Tells a site from other folders, which are never replaced."""
+
 LEVELS: Mapping[str, str] = {
     "reference": "part of the bundle: built with it, by the command that the bundle names",
     "retested": "submitted explanations; all rows and figures were computed from them here",
-    "recomputed": "retested, and a sample of the explanations was computed anew by the method's own code, with equal scores",
-    "not reproduced": "retested, and a sample that was computed anew has other scores",
+    "recomputed": (
+        "retested, and a sample of the explanations was computed anew by the method's own code, with scores that differ by "
+        "at most 10⁻⁴ of the largest, or of a method that draws with a rank correlation of at least .99"
+    ),
+    "not reproduced": "retested, and a sample that was to be computed anew has other scores, or could not be computed",
 }
 """How a row is known, in words."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a line: words, a link where it leads somewhere, or code."""
+    """A part of a line: words, and a link where it leads somewhere."""
 
     text: str
     link: str = ""
-    code: bool = False
 
 
 @dataclass(frozen=True)
@@ -107,9 +113,13 @@ def write_site(repository: Repository, out: Path) -> tuple[int, int]:
     """Write the site of a repository into a folder, which is replaced; how many files there are, and their bytes.
 
     Raises:
-        UserError: the repository is not what it was.
+        UserError: the repository is not what it was, or the folder holds something else than a site.
     """
-    found = boards(repository)
+    out = out.resolve()
+    if out.exists() and not (out.is_dir() and ((out / _MARK).is_file() or not any(out.iterdir()))):
+        raise UserError(f"out={out} holds something else than a site, which would be lost; name another folder")
+    with repository.held():
+        found, head = boards(repository), history.heads(repository.root)[-1]
     pages = [
         index_page(found, repository),
         *(bundle_page(board) for board in found),
@@ -120,6 +130,7 @@ def write_site(repository: Repository, out: Path) -> tuple[int, int]:
         submit_page(found),
         data_page(found),
     ]
+    shutil.rmtree(out.with_name(f"{out.name}.new"), ignore_errors=True)
     with atomic_path(out.with_name(f"{out.name}.new")) as place:
         place.mkdir(parents=True)
         for page in pages:
@@ -127,9 +138,16 @@ def write_site(repository: Repository, out: Path) -> tuple[int, int]:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(render(page), encoding="utf-8")
         for board in found:
-            text = comparison_page(board.cells, board.table, board.pairs, command=board.bundle.command)
+            text = comparison_page(
+                board.cells,
+                board.table,
+                board.pairs,
+                command=board.bundle.command,
+                links={f"{_stem(board)}.html": "how each row is known"},
+            )
             (place / f"bundles/{_stem(board)}-explore.html").write_text(text, encoding="utf-8")
-        store.write_json(place / LEADERBOARD, leaderboard(found))
+        (place / _MARK).write_text("The site of a leaderboard; the command that made it replaces the folder.\n")
+        store.write_json(place / LEADERBOARD, leaderboard(found, head))
         store.write_json(place / SCHEMA_FILE, schema())
     if out.exists():
         shutil.rmtree(out)
@@ -161,9 +179,7 @@ def _digest(text: str) -> str:
 
 def index_page(found: Sequence[Board], repository: Repository) -> Page:
     """All bundles with their best methods, how their rows are known, and mean ranks over tasks."""
-    heads = [
-        Head(title) for title in ("bundle", "task", "model", "examples", "first by mean rank", "rows", "last change")
-    ]
+    heads = [Head(title) for title in ("bundle", "task", "model", "examples", "first rows", "rows", "last change")]
     dates: dict[str, str] = {}
     for event in history.read(repository.root):
         dates[event.place.partition("/")[0]] = event.date
@@ -240,7 +256,7 @@ def bundle_page(board: Board) -> Page:
         f"Task {bundle.task.name} version {bundle.task.version}, {bundle.task.split} split, n = {bundle.task.n}",
         f"model {bundle.model.name} ({bundle.model.dtype}, fingerprint {bundle.model.fingerprint[:12]})",
         f"release {bundle.harness.version}",
-        f"texts: {bundle.licence}",
+        f"licence of the examples: {bundle.licence}",
     ]
     lines = [[Piece("; ".join(facts) + ".")]]
     if board.earlier:
@@ -275,7 +291,8 @@ def _leaderboard_part(board: Board) -> Part:
         )
         for row in printed.rows
     ]
-    return Part("leaderboard", "Leaderboard", heads=heads, rows=rows, list=printed.below)
+    order = "Rows stand in the order of their mean rank over these columns; controls, in grey, stand below, unranked."
+    return Part("leaderboard", "Leaderboard", heads=heads, rows=rows, list=[order, *printed.below])
 
 
 def _head(column: MetricColumn) -> Head:
@@ -348,7 +365,7 @@ def methods_page(found: Sequence[Board]) -> Page:
     for name in _methods(found):
         own = [(board, result) for board in found for result in board.results if result.record.method.name == name]
         levels = ", ".join(sorted({result.level for _, result in own}))
-        checks = ", ".join(sorted({_check_said(result) for _, result in own if result.check})) or "not made"
+        checks = ", ".join(sorted({_check_said(one.check) for _, one in own if one.check is not None})) or "–"
         places = ", ".join(dict.fromkeys(board.bundle.key for board, _ in own))
         cells = [
             Cell(method_title(name), link=f"methods/{slug(name)}.html"),
@@ -399,32 +416,32 @@ def _provenance_part(board: Board, result: Result) -> Part:
         ]
     if result.audit:
         facts.append(f"audit of {result.audit['date']}: {result.audit['words']}")
-    if result.check:
-        facts.append(f"check: {_check_said(result)}")
-        facts += [
-            f"{one['check']} ({one['model']}): {one['status']}: {one['words']}"
-            for one in result.check["checks"]
-            if one["status"] in ("fail", "property")
-        ]
-    cost = record.cost
-    spent = [
-        f"{number(value)} {what}"
-        for value, what in (
-            (cost.seconds, "seconds"),
-            (cost.forward_passes, "forward passes"),
-            (cost.backward_passes, "backward passes"),
-        )
-        if value is not None and math.isfinite(value)
-    ]
-    if spent:
-        facts.append(f"explaining all {record.task.n} examples took {', '.join(spent)}")
+    if result.check is not None:
+        facts.append(f"check, as it was submitted: {_check_said(result.check)}")
+        told = [one for one in result.check.checks if one.status in ("fail", "property")]
+        facts += [f"{one.check} ({one.model}): {one.status}: {one.words}" for one in told]
+    if submission is not None and submission.kind == "scores":
+        facts.append("its scores were made elsewhere, and read from a file")
+    else:
+        facts += _cost_said(record, submitted=submission is not None)
     versions = ", ".join(f"{name} {version}" for name, version in sorted(record.versions.items()))
     facts.append(f"hash {record.hash[:16]}; computed with {versions}")
     return Part(f"provenance-{_stem(board)}-{record.hash[:8]}", "How it is known", list=facts)
 
 
-def _check_said(result: Result) -> str:
-    outcomes = [one["status"] for one in result.check["checks"]]
+def _cost_said(record: Record, *, submitted: bool) -> list[str]:
+    """What explaining took, where that is known."""
+    cost = record.cost
+    named = (
+        (cost.seconds, "seconds"), (cost.forward_passes, "forward passes"), (cost.backward_passes, "backward passes"),
+    )  # fmt: skip
+    spent = [f"{value:.4g} {what}" for value, what in named if value is not None and math.isfinite(value) and value]
+    whose = ", as the author's machine counted" if submitted else ""
+    return [f"explaining all {record.task.n} examples took {', '.join(spent)}{whose}"] if spent else []
+
+
+def _check_said(report: CheckReport) -> str:
+    outcomes = [one.status for one in report.checks]
     counts = {status: outcomes.count(status) for status in ("pass", "fail", "property", "not applicable", "not tested")}
     return ", ".join(f"{count} {status}" for status, count in counts.items() if count)
 
@@ -490,7 +507,7 @@ def changes_page(repository: Repository) -> Page:
 def submit_page(found: Sequence[Board]) -> Page:
     """How somebody submits a method, or scores that were made elsewhere."""
     method = "my_method:\n  _target_: mypackage.MyMethod\n"
-    scores = '{"uid": "test-000021", "scores": [0.1, -2, 0]}\n'
+    scores = '{"uid": "test-00021", "scores": [0.1, -2, 0]}\n'
     first = found[0] if found else None
     command = (
         "attention-benchmark submit METHOD.yaml bundle=bundles/NAME@1.0 author=NAME licence=TEXT"
