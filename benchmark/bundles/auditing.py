@@ -59,11 +59,6 @@ class Auditing:
     date: str
 
 
-def found_with(share: float, k: int) -> float:
-    """Probability that k examples, drawn at random, show that a share of explanations is exchanged: 1 − (1 − share)^k."""
-    return float(1 - (1 - share) ** k)
-
-
 def share_found(k: int, probability: float = 0.95) -> float:
     """The smallest share of exchanged explanations that k examples find with a probability: 1 − (1 − probability)^(1/k)."""
     return float(1 - (1 - probability) ** (1 / k))

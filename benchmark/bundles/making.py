@@ -100,11 +100,14 @@ class Found:
 
 
 def typed(command: str) -> list[str]:
-    """The words of a command that was typed, or called in Python (`benchmark.compare('limit=8')`)."""
-    if not command.startswith("benchmark.compare("):
-        return shlex.split(command)
-    (call,) = (node for node in ast.walk(ast.parse(command)) if isinstance(node, ast.Call))
-    return ["python", "-m", "benchmark", *(str(ast.literal_eval(argument)) for argument in call.args)]
+    """The words of a command that was typed, or called in Python (`benchmark.compare('limit=8')`); none of another text."""
+    try:
+        if not command.startswith("benchmark.compare("):
+            return shlex.split(command)
+        (call,) = (node for node in ast.walk(ast.parse(command)) if isinstance(node, ast.Call))
+        return ["python", "-m", "benchmark", *(str(ast.literal_eval(argument)) for argument in call.args)]
+    except (ValueError, SyntaxError):
+        return []
 
 
 def make_bundle(runs: Sequence[Path], asked: Asked, out: Path) -> tuple[Path, tuple[str, ...]]:

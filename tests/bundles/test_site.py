@@ -114,6 +114,16 @@ class TestInABrowser:
                 )
                 assert wide <= window, path.name
 
+    def test_it_is_dark_where_the_reader_wants_it(self, browser, site):
+        browser.get((site / "index.html").as_uri())
+        grounds = []
+        for scheme in ("light", "dark"):
+            features = [{"name": "prefers-color-scheme", "value": scheme}]
+            browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+            ground = "return getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3).map(Number)"
+            grounds.append(sum(browser.execute_script(ground)))
+        assert grounds[0] > 600 > 200 > grounds[1]
+
 
 def test_built_twice_it_has_the_same_bytes(site, tmp_path):
     write_site(Repository(site.parent / "results"), tmp_path / "again")
