@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from benchmark.errors import UserError, near, shorter
 from benchmark.results import bounded, store
@@ -21,6 +21,8 @@ from benchmark.results.annotated import as_dataclass, as_json
 from benchmark.results.digests import DAMAGE, check_seal, digest, sealed
 from benchmark.results.record import Version
 from benchmark.results.trust import Trust
+
+Kind = TypeVar("Kind")
 
 SCHEMA = 1
 FILE, OUTPUTS, TEXTS, WORDS, METHODS, TRUST, MODEL = (
@@ -204,14 +206,9 @@ class Bundle:
         Raises:
             UserError: there is none, or something of it is not what it was.
         """
-        content = read_sealed(
-            folder / FILE, SCHEMA, f"{folder} is no bundle; give a folder NAME@MAJOR.MINOR of bundles/"
-        )
-        try:
-            bundle: Bundle = as_dataclass(Bundle, content, "")
-            check_name(bundle.name, bundle.version)
-        except ValueError as error:
-            raise UserError(f"{folder / FILE} is no bundle: {error}") from error
+        lacking = f"{folder} is no bundle; give a folder NAME@MAJOR.MINOR of bundles/"
+        bundle = read_as(Bundle, folder / FILE, SCHEMA, lacking)
+        check_name(bundle.name, bundle.version)
         if folder.resolve().name != bundle.key:
             raise UserError(f"{folder} holds the bundle {bundle.key}; a bundle's folder is called after it")
         check_files(folder, bundle.files, FILE)
@@ -235,6 +232,20 @@ def read_sealed(path: Path, schema: int, lacking: str) -> Mapping[str, Any]:
         raise UserError(f"{path} is of schema {content.get('schema')}, and this version reads {schema}")
     sealed_content: Mapping[str, Any] = content
     return sealed_content
+
+
+def read_as(kind: type[Kind], path: Path, schema: int, lacking: str) -> Kind:
+    """The same as an object of a dataclass.
+
+    Raises:
+        UserError: likewise, or a field is missing or of another type.
+    """
+    content = read_sealed(path, schema, lacking)
+    try:
+        found: Kind = as_dataclass(kind, content, "")
+    except ValueError as error:
+        raise UserError(f"{path} is no {kind.__name__.lower()}: {error}") from error
+    return found
 
 
 def check_name(name: str, version: str) -> None:

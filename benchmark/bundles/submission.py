@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from benchmark.bundles.bundle import KEY, File, check_files, read_sealed
+from benchmark.bundles.bundle import KEY, File, check_files, read_as
 from benchmark.errors import UserError, printable, shorter
 from benchmark.results import store
-from benchmark.results.annotated import as_dataclass, as_json
+from benchmark.results.annotated import as_json
 from benchmark.results.digests import sealed
 from benchmark.results.record import Version
 
@@ -93,11 +93,7 @@ class Submission:
             UserError: there is none, or something of it is not what it was.
         """
         lacking = f"{folder} is no submission; give the folder that `attention-benchmark submit` wrote"
-        content = read_sealed(folder / FILE, SCHEMA, lacking)
-        try:
-            found: Submission = as_dataclass(Submission, content, "")
-        except ValueError as error:
-            raise UserError(f"{folder / FILE} is no submission: {error}") from error
+        found = read_as(Submission, folder / FILE, SCHEMA, lacking)
         found._check(folder / FILE)
         check_files(folder, found.files, FILE, *but)
         return found
