@@ -133,6 +133,7 @@ def train(words, here):
     if not words:
         return
     config = settled_as_typed("train", [*words, "task.root=data/glue/SST-2"], None, sweep=False)[1]
+    shutil.rmtree("trained", ignore_errors=True)  # of another command that a page shows
     config.out, config.recipe.epochs = "trained", 1
     assert run_training(config)["steps"] == 1
 
