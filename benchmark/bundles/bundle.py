@@ -176,12 +176,6 @@ class Bundle:
         return int(self.version.partition(".")[0])
 
     @property
-    def number(self) -> tuple[int, int]:
-        """Both numbers of its version, for an order."""
-        major, minor = self.version.split(".")
-        return int(major), int(minor)
-
-    @property
     def digests(self) -> dict[str, str]:
         """The identity of each test by its name."""
         return {test.name: test.digest for test in self.tests}

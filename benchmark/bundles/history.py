@@ -41,6 +41,11 @@ class Event:
         """As it stands in the file."""
         return json.dumps(asdict(self), sort_keys=True) + "\n"
 
+    @property
+    def head(self) -> str:
+        """SHA-256 of the line, which the next one holds."""
+        return sha256(self.line.encode()).hexdigest()
+
 
 def read(root: Path) -> list[Event]:
     """The events of a repository, from the first.
@@ -67,19 +72,20 @@ def read(root: Path) -> list[Event]:
                 "repository again"
             )
         events.append(event)
-        previous = sha256(line.encode()).hexdigest()
+        previous = event.head
     return events
 
 
 def heads(root: Path) -> list[str]:
     """SHA-256 of each line, behind that of no line."""
-    return [_FIRST, *(sha256(event.line.encode()).hexdigest() for event in read(root))]
+    return [_FIRST, *(event.head for event in read(root))]
 
 
 def add(root: Path, date: str, what: str, place: str, tree: str, why: str = "") -> Event:
     """Write a further line; the whole file is replaced at once, so that a kill leaves the old one or the new one."""
     events = read(root)
-    event = Event(len(events) + 1, date, what, place, tree, why, heads(root)[-1])
+    previous = events[-1].head if events else _FIRST
+    event = Event(len(events) + 1, date, what, place, tree, why, previous)
     store.write_bytes(root / FILE, "".join(one.line for one in [*events, event]).encode())
     return event
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from benchmark.bundles.bundle import Bundle
-from benchmark.bundles.submission import CHECK, METHOD, Submission, class_of
+from benchmark.bundles.submission import CHECK, Submission, check_method_name, class_of
 from benchmark.errors import UserError, shorter
 from benchmark.results import bounded, store
 from benchmark.results.annotated import as_dataclass
@@ -41,10 +41,7 @@ def check_name(name: str, target: str, bundle: Bundle, references: Mapping[str, 
     Raises:
         UserError: it cannot, or is.
     """
-    if not METHOD.fullmatch(name):
-        raise UserError(
-            f"{shorter(name, 60)!r} is no name of a method: allowed are small letters, digits and _, at most 80"
-        )
+    check_method_name(name)
     if control_order(name) and references.get(name) != target:
         raise UserError(f"{name} is what a control is called; give the method another name")
     if name in references and references[name] != target:

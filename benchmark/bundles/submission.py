@@ -20,6 +20,15 @@ FILE, RUN, CHECK = "submission.json", "run", "check.json"
 METHOD = re.compile(r"[a-z0-9][a-z0-9_]{0,79}")
 """What a submitted method is called: it is part of paths and of links."""
 
+
+def check_method_name(name: str) -> None:
+    """UserError where a name cannot be that of a submitted method."""
+    if not METHOD.fullmatch(name):
+        raise UserError(
+            f"{shorter(name, 60)!r} is no name of a method: allowed are small letters, digits and _, at most 80"
+        )
+
+
 MOST_LETTERS = 1000
 """Of what an author says."""
 

@@ -14,10 +14,10 @@ from benchmark.bundles.bundle import Bundle, files_below
 from benchmark.bundles.making import copy_run
 from benchmark.bundles.opening import open_bundle, tests_of
 from benchmark.bundles.sources import SCORES, package_of, source_of
-from benchmark.bundles.submission import METHOD, RUN, Kind, Submission, class_of
+from benchmark.bundles.submission import RUN, Kind, Submission, check_method_name, class_of
 from benchmark.checking.methods import check
 from benchmark.checking.report import Report
-from benchmark.errors import UserError, one_line, shorter
+from benchmark.errors import UserError, one_line
 from benchmark.results import bounded, store
 from benchmark.results.cache import atomic_path
 from benchmark.run.steps import finish
@@ -101,10 +101,7 @@ def submit(
     """
     if out.exists():
         raise UserError(f"out={out} is there already; name another folder, or remove it")
-    if not METHOD.fullmatch(name):
-        raise UserError(
-            f"{shorter(name, 60)!r} is no name of a method: allowed are small letters, digits and _, at most 80"
-        )
+    check_method_name(name)
     method = as_compared(make(OmegaConf.create({name: dict(settings)})[name]))
     if not isinstance(method, Method):
         raise UserError(f"{name} explains no single examples, which a submission holds")

@@ -2,19 +2,16 @@
 
 import math
 import shutil
-from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup
+from omegaconf import OmegaConf
 
 from benchmark.bundles import history
 from benchmark.bundles.board import SCHEMA_FILE, Board, boards, leaderboard, rankings, schema
-from benchmark.bundles.bundle import ASKED
 from benchmark.bundles.ranking import told
 from benchmark.bundles.refusals import CheckReport
 from benchmark.bundles.repository import LEADERBOARD, Repository, Result
@@ -23,12 +20,13 @@ from benchmark.report.arrangement import is_control
 from benchmark.report.cells import NamedCell
 from benchmark.report.leaderboard import MetricColumn, make_board
 from benchmark.report.naming import method_title
-from benchmark.report.page.document import comparison_page
+from benchmark.report.page.document import allowed_digest, comparison_page
 from benchmark.report.printed import PrintedEntry
 from benchmark.results import store
 from benchmark.results.cache import atomic_path
 from benchmark.results.record import KINDS, Record
 from benchmark.results.wording import arrow, bounds, number, slug
+from benchmark.settings.configuration import missing_keys
 
 _ASSETS = Path(__file__).parent / "assets"
 _STYLES = (Path(__file__).parents[2] / "report" / "page" / "assets" / "base.css", _ASSETS / "site.css")
@@ -167,14 +165,9 @@ def render(page: Page) -> str:
         up="../" * page.path.count("/"),
         styles=Markup(styles),
         script=Markup(script),
-        style_digest=_digest(styles),
-        script_digest=_digest(script),
+        style_digest=allowed_digest(styles),
+        script_digest=allowed_digest(script),
     )
-
-
-def _digest(text: str) -> str:
-    """How a Content Security Policy names a script or style that may stand in the page; no other is run."""
-    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode('ascii')}'"
 
 
 def index_page(found: Sequence[Board], repository: Repository) -> Page:
@@ -334,7 +327,7 @@ def _submit_command(board: Board) -> str:
     asked = [
         f"{part}.{key}=FOLDER"
         for part, settings in (("task", board.bundle.task.settings), ("model", board.bundle.model.settings))
-        for key in _asked(settings)
+        for key in missing_keys(OmegaConf.create(dict(settings)))
     ]
     words = [
         "attention-benchmark submit METHOD.yaml",
@@ -343,15 +336,6 @@ def _submit_command(board: Board) -> str:
         *asked,
     ]
     return " ".join(words)
-
-
-def _asked(settings: Any, path: str = "") -> Iterator[str]:
-    """Settings that whoever opens the bundle is asked for."""
-    if isinstance(settings, Mapping):
-        for key, value in settings.items():
-            yield from _asked(value, f"{path}.{key}" if path else str(key))
-    elif settings == ASKED:
-        yield path
 
 
 def _methods(found: Sequence[Board]) -> list[str]:

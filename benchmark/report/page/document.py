@@ -98,14 +98,14 @@ def _page(overview: Mapping[str, Any], showcases: Sequence[Mapping[str, Any]]) -
         title=f"Attention explainers compared: {titles}",
         styles=Markup(styles),
         scripts=[Markup(script) for script in scripts],
-        allowed=" ".join(map(_digest, scripts)),
-        style_digest=_digest(styles),
+        allowed=" ".join(map(allowed_digest, scripts)),
+        style_digest=allowed_digest(styles),
         overview=packed(overview),
         examples=packed(showcases),
         analyses=bool(overview["analyses"]),
     )
 
 
-def _digest(text: str) -> str:
+def allowed_digest(text: str) -> str:
     """How a Content Security Policy names a script or style that may stand in the page; no other is run."""
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode('ascii')}'"
