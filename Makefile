@@ -6,7 +6,10 @@ STAMP := $(VENV)/.installed
 SOURCES := $(shell find benchmark methods tasks conf -type f -not -name '*.pyc')
 TESTS := $(shell find tests -name '*.py')
 
-.PHONY: demo test environment docs site package families shapes unshaped lint load lowest performance clean
+# tests start hundreds of processes, each of which would compile the project anew
+export PYTHONDONTWRITEBYTECODE :=
+
+.PHONY: demo test thorough environment docs site package families shapes unshaped lint load lowest performance clean
 
 demo: runs/.demo
 
@@ -17,8 +20,12 @@ runs/.demo: $(STAMP) $(SOURCES)
 test: $(VENV)/.tested
 
 $(VENV)/.tested: $(STAMP) $(SOURCES) $(TESTS)
-	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal -m "not thorough"
 	@touch $@
+
+# what `make test` leaves out: the rest of products of cases, long simulations, more kills
+thorough: $(STAMP)
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal -m thorough
 
 environment: $(STAMP)
 

@@ -2,40 +2,23 @@
 
 import gc
 import os
-import pickle
-from functools import cache
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from hydra.plugins.config_source import ConfigResult
 from hypothesis import settings
+from matplotlib.figure import Figure
+
+from tests import quick_hydra
+
+gc.disable()  # until everything is collected: what is imported stays, and to look through it takes a fifth of the time
 
 # before torch and transformers are imported, and for the processes that tests start
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no test may wait for a network
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # models this small only lose by more threads
 
 
-def _read_once() -> None:
-    """Let Hydra read each YAML of `conf/` once a process: no test changes one, and thousands of tests compose."""
-    from hydra._internal.core_plugins.importlib_resources_config_source import ImportlibResourcesConfigSource as Source
-
-    load, found, held = Source.load_config, Source.is_config, dict[tuple[str, str], bytes]()
-
-    def load_once(source: Source, config_path: str) -> ConfigResult:
-        key = source.path, config_path
-        if key not in held:
-            held[key] = pickle.dumps(load(source, config_path))
-        return pickle.loads(held[key])  # type: ignore[no-any-return]  # what was pickled
-
-    @cache
-    def is_there(package: str, config_path: str) -> bool:
-        return found(Source("", package), config_path)
-
-    Source.load_config = load_once
-    Source.is_config = lambda source, config_path: is_there(source.path, config_path)
-
-
-_read_once()
+quick_hydra.install()
 os.fsync = lambda file: None  # no test cuts the power, and every file that is written would wait for the disk
 
 # the same examples in every run of the suite; new ones with `--hypothesis-profile=explore`
@@ -68,6 +51,16 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, bool | None, bool | None]:
+    """Figures are drawn everywhere, and made files of in the tests of the report, and where a test is marked `rendered`."""
+    if "report" in item.path.parts or item.get_closest_marker("rendered"):
+        return (yield)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Figure, "savefig", lambda _figure, stream, **_: stream.write(b"a figure"))
+        return (yield)
+
+
 @pytest.fixture
 def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Curves are drawn in the tests of the report alone."""
@@ -77,4 +70,5 @@ def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Slow tests first, so that no core waits for another's last one; what was imported is not collected."""
     gc.freeze()
+    gc.enable()
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)

@@ -28,6 +28,11 @@ def spans(page: Path) -> list[str]:
     return list(dict.fromkeys(" ".join((found[1] or found[2]).split()) for found in _SPAN.finditer(text)))
 
 
+def made(page: Path) -> str:
+    """What programs write of a page."""
+    return "\n".join(_MADE.findall(page.read_text(encoding="utf-8")))
+
+
 def commands(page: Path) -> list[str]:
     """Every command, in blocks and in the text, on one line and without its comment; each once."""
     scripts = job_scripts(page)

@@ -403,6 +403,7 @@ def kill_when(appears, arguments):
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_killed_at_several_moments_it_carries_on_to_the_identical_result(place, tmp_path, monkeypatch):
     settings = (
         "methods=[probe,random]",

@@ -197,7 +197,9 @@ PROGRAM = """
 import json, sys
 from benchmark.commands import running
 from benchmark.errors import UserError
+from tests import quick_hydra
 
+quick_hydra.install()
 commands = {"config": running.looked_at, "train": running.training_looked_at}
 answers = []
 for config_name, words in json.load(sys.stdin):

@@ -23,6 +23,7 @@ def shown(cell):
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_the_notebook_runs_and_holds_what_it_gives(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")]))
     fresh = nbformat.from_dict(NOTEBOOK)

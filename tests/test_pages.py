@@ -45,6 +45,7 @@ FILES = {
     name: code for page in pages.PAGES for name, code in (pages.named_files(page) | pages.shown_files(page)).items()
 }
 SCRIPTS = list(dict.fromkeys(script for page in pages.PAGES for script in pages.job_scripts(page)))
+MADE = " ".join("\n".join(pages.made(page) for page in pages.PAGES).replace("\\\n", " ").split())
 DEMO = re.findall(rf"{COMPARE}.*", (REPOSITORY / "Makefile").read_text(encoding="utf-8"))
 
 
@@ -249,8 +250,15 @@ RUNNERS = {
 """How the commands that begin so are run; the first that fits."""
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, *DEMO])
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(command, marks=[pytest.mark.thorough] if f" {command} " in MADE else [])
+        for command in [*COMMANDS, *DEMO]
+    ],
+)
 def test_a_command_that_is_shown(command, here):
+    """Those that `docs.results` writes are many, and of one form."""
     begin = next(begin for begin in RUNNERS if f"{command} ".startswith(begin))
     RUNNERS[begin](shlex.split(f"{command} ".removeprefix(begin)), here)
 

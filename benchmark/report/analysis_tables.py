@@ -5,6 +5,8 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from benchmark.errors import UserError
 from benchmark.report import markdown
 from benchmark.report.drawings import drawing_files
@@ -81,16 +83,20 @@ def table_files(
 
 def printed(table: Table, names: Names = OURS) -> PrintedTable:
     """A table with a line per combination of its labels and a column per metric, in words."""
-    metrics = list(dict.fromkeys(map(str, table.rows["metric"])))
+    all_rows = table.rows.to_dict("records")
+    metrics = list(dict.fromkeys(str(row["metric"]) for row in all_rows))
+    lines = dict[tuple[Any, ...], list[Mapping[Hashable, Any]]]()
+    for row in all_rows:
+        labels = (row[column] for column in table.labels)
+        lines.setdefault(tuple(None if pd.isna(label) else label for label in labels), []).append(row)
     rows = []
-    for labels, part in table.rows.groupby(list(table.labels), sort=False, dropna=False):
-        figures = {str(row["metric"]): _entry(row) for row in part.to_dict("records")}
-        told = (names.label(column, label) for column, label in zip(table.labels, labels, strict=True))
+    for part in lines.values():
+        figures = {str(row["metric"]): _entry(row) for row in part}
+        told = (names.label(column, part[0][column]) for column in table.labels)
         rows.append(PrintedRow(tuple(told), tuple(figures.get(metric, PrintedEntry()) for metric in metrics)))
     headings = [(names.heading(table, metric), metric) for metric in metrics]
     columns = tuple(Heading(name, code=metric if name != metric else "") for name, metric in headings)
     told_once = {OF_PROBABILITIES: _is_probability, OF_FORECASTS: _is_forecast, OF_WIDE: _is_wide}
-    all_rows = table.rows.to_dict("records")
     below = tuple(told for told, concerned in told_once.items() if any(map(concerned, all_rows)))
     return PrintedTable(table.title, table.labels, columns, {"": tuple(rows)}, below=below)
 

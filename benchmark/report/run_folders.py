@@ -155,7 +155,9 @@ def check_rows(evaluations: Mapping[str, EvaluationRecord], rows: StoredRows) ->
 
 def _check_means(name: str, evaluation: EvaluationRecord, rows: pd.DataFrame) -> None:
     """Figures against the means of those of the rows that have their metric and x."""
-    examples = rows.groupby(["metric", "x", "uid"], dropna=False, sort=False)["value"].mean().reset_index()
+    examples = rows  # of a single draw each example has one row
+    if rows["draw"].nunique(dropna=False) > 1:
+        examples = rows.groupby(["metric", "x", "uid"], dropna=False, sort=False)["value"].mean().reset_index()
     means = examples.groupby(["metric", "x"], dropna=False, sort=False)["value"].agg(["mean", "size"]).reset_index()
     columns = (means[column].tolist() for column in ("metric", "x", "mean", "size"))
     of_rows = {(str(metric), _x_key(x)): (mean, size) for metric, x, mean, size in zip(*columns, strict=True)}

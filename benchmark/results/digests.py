@@ -50,17 +50,32 @@ def finite(value: Any) -> Any:
 
 def table_digest(table: pd.DataFrame) -> str:
     """SHA-256 of a table's columns and values in the order of its rows; the index is left out."""
-    hasher = sha256()
-    for name in table.columns:
-        column = table[name]
-        kind = column.dtype.kind if isinstance(column.dtype, np.dtype) else "O"
-        if kind in "biuf":
-            values = column.to_numpy()
-            content = np.where(np.isnan(values), np.nan, values).tobytes() if kind == "f" else values.tobytes()
-        else:
-            kind, content = "O", "\0".join(map(str, column.tolist())).encode()
-        hasher.update(f"{name}\0{kind}\0{len(content)}\0".encode() + content)
-    return hasher.hexdigest()
+    (only,) = part_digests(table, [len(table)])
+    return only
+
+
+def part_digests(table: pd.DataFrame, sizes: Sequence[int]) -> list[str]:
+    """`table_digest` of consecutive parts of a table, of so many rows each."""
+    columns = [(str(name), *_hashable(table[name])) for name in table.columns]
+    digests, start = [], 0
+    for size in sizes:
+        hasher, stop = sha256(), start + size
+        for name, kind, values in columns:
+            part = values[start:stop]
+            content = part.tobytes() if isinstance(part, np.ndarray) else "\0".join(part).encode()
+            hasher.update(f"{name}\0{kind}\0{len(content)}\0".encode() + content)
+        digests.append(hasher.hexdigest())
+        start = stop
+    return digests
+
+
+def _hashable(column: "pd.Series[Any]") -> tuple[str, np.ndarray | list[str]]:
+    """What stands for the kind of a column, and its values: numbers, of which every NaN is the same one, or texts."""
+    kind = column.dtype.kind if isinstance(column.dtype, np.dtype) else "O"
+    if kind not in "biuf":
+        return "O", list(map(str, column.tolist()))
+    values = column.to_numpy()
+    return kind, np.where(np.isnan(values), np.nan, values) if kind == "f" else values
 
 
 def arrays_digest(uids: Sequence[str], arrays: Mapping[str, np.ndarray], cost: Mapping[str, float]) -> str:

@@ -12,7 +12,7 @@ import json
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, groupby
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from benchmark.errors import Corrupt, UserError, one_line
 from benchmark.results import bounded
 from benchmark.results.cache import atomic_path
-from benchmark.results.digests import DAMAGE, digest, table_digest
+from benchmark.results.digests import DAMAGE, digest, part_digests, table_digest
 
 TYPES: Mapping[str, str] = {"x": "float64", "value": "float64", "draw": "int64"}
 ROW_COLUMNS = ("uid", "evaluation", "metric", "x", "value", "draw")
@@ -301,15 +301,14 @@ class StoredRows:
 
     def _check(self, table: pd.DataFrame, entries: Sequence[Entry]) -> None:
         """Corrupt where the rows of a file are not those that were written."""
-        if not isinstance(self._source, FileRows):
+        if not isinstance(self._source, FileRows) or self._checked.issuperset(entries):
             return
-        start = 0
-        for entry in entries:
-            part, start = table.iloc[start : start + entry.rows], start + entry.rows
-            if entry in self._checked:
-                continue
-            names = (part["evaluation"] == entry.evaluation) & (part["metric"] == entry.metric)
-            if not names.all() or table_digest(part[DIGESTED]) != entry.digest:
+        tests, metrics = table["evaluation"].tolist(), table["metric"].tolist()
+        digests, stop = part_digests(table[DIGESTED], [entry.rows for entry in entries]), 0
+        for entry, found in zip(entries, digests, strict=True):
+            start, stop = stop, stop + entry.rows
+            named = set(tests[start:stop]) <= {entry.evaluation} and set(metrics[start:stop]) <= {entry.metric}
+            if entry not in self._checked and not (named and found == entry.digest):
                 raise Corrupt(self._source.path, "it is not what was written: its digest does not fit")
             self._checked.add(entry)
 
@@ -350,8 +349,10 @@ class RowsWriter:
     def add(self, evaluation: str, rows: pd.DataFrame) -> None:
         """Whole metrics of a test, sorted by metric; those of one test follow one another."""
         table = rows.assign(evaluation=evaluation).astype(TYPES)
-        for metric, part in table.groupby("metric", sort=False):
-            self._index.setdefault(evaluation, {})[str(metric)] = (len(part), table_digest(part[DIGESTED]))
+        sizes = {str(metric): len(list(own)) for metric, own in groupby(table["metric"].tolist())}
+        digests = part_digests(table[DIGESTED], list(sizes.values()))
+        index = self._index.setdefault(evaluation, {})
+        index.update(zip(sizes, zip(sizes.values(), digests, strict=True), strict=True))
         self._waiting.append(pa.Table.from_pandas(table[list(ROW_COLUMNS)], SCHEMA, preserve_index=False))
         self._write(GROUP)
 

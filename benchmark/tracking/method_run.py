@@ -6,6 +6,7 @@ from typing import Any
 
 from benchmark.report.cells import NamedCell
 from benchmark.report.page.document import comparison_page
+from benchmark.results.annotated import as_json
 from benchmark.results.digests import finite
 from benchmark.tracking.logged import artifact_of
 
@@ -26,9 +27,11 @@ def identity_of(cell: NamedCell) -> list[Any]:
 
     Files that other comparisons change in the same folder, words that explain, and how long anything took are no part of it.
     """
-    facts = cell.record.to_json()
-    tests = {name: {key: test[key] for key in _IDENTIFYING} for name, test in facts["evaluations"].items()}
-    return [facts["hash"], tests]
+    record = cell.record
+    tests = {
+        name: {key: as_json(getattr(test, key)) for key in _IDENTIFYING} for name, test in record.evaluations.items()
+    }
+    return [record.hash, tests]
 
 
 def method_config(cell: NamedCell) -> dict[str, Any]:

@@ -45,7 +45,7 @@ class ActivationPatching(ComponentScores):
         """A run for each."""
         graph = case.components.graph
         places = graph.edges if of == "edges" else torch.ones(len(graph.nodes), 1, dtype=torch.bool)
-        index = places.nonzero()
+        index = places.T.nonzero().flip(1)  # slot by slot: what the other slots read is one and the same in most runs
         if len(index) > MOST:
             raise NotApplicable(
                 f"the model has {len(index):,} edges, each of which takes a run of its own, and {MOST:,} are taken at most; "

@@ -97,7 +97,10 @@ def negated(name):
     return lambda ragged: Ragged(ragged.uids, {**ragged.arrays, name: -ragged.arrays[name]}, ragged.cost)
 
 
-@pytest.mark.parametrize(("name", "file"), [("tokens", "attributions-predicted"), ("classes", "classes")])
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [("tokens", "attributions-predicted"), pytest.param("classes", "classes", marks=pytest.mark.thorough)],
+)
 def test_explanations_that_were_exchanged_are_not_reproduced(name, file, world, results, tmp_path, monkeypatch):
     """Whoever computes figures and rows from the exchanged ones, which then fit them, is found by the audit."""
     monkeypatch.chdir(world)
@@ -112,6 +115,7 @@ def test_explanations_that_were_exchanged_are_not_reproduced(name, file, world, 
     assert (status, "was not reproduced on 2026-01-05, and stays so" in text) == (1, True)
 
 
+@pytest.mark.thorough
 def test_an_audit_that_a_method_ends_says_so_and_the_others_go_on(world, results, monkeypatch):
     monkeypatch.chdir(world)
     (world / "ending.py").write_text(NOSY.replace("Nosy", "Ending").replace("raise UserError", "os._exit(4)  # "))

@@ -3,6 +3,7 @@
 import re
 import shlex
 
+import pytest
 import yaml
 
 from benchmark.commands.board import KEYS
@@ -22,6 +23,7 @@ def commands() -> list[list[str]]:
     return [shlex.split(line) for line in lines if line.startswith((COMPARE, CONSOLE))]
 
 
+@pytest.mark.thorough
 def test_the_page_can_be_followed(tmp_path, monkeypatch, no_pictures):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -58,6 +58,7 @@ def ended(end, pause: float = 0.0) -> tuple[int, str]:
     return process.returncode, out + said
 
 
+@pytest.mark.thorough
 def test_a_termination_is_told_however_long_the_unwinding_takes():
     """Ray's own handler would abort the process three seconds after the signal."""
     assert ended(lambda process, started: process.terminate(), pause=4.5) == (143, "terminated: all is kept\n")

@@ -43,6 +43,7 @@ def arrays(cell):
     return {path.name: store.Ragged.read(path) for path in cell.glob("*.safetensors")}
 
 
+@pytest.mark.thorough
 def test_workers_give_the_bytes_that_this_process_gives(place, tmp_path, workers):
     chosen = ("methods=[probe,attattr,random]", TESTS, "methods.attattr.edges.steps=2", "task.size=8")
     chosen += ("evaluations.head_pruning.calibration.limit=6", REFUSES)

@@ -88,6 +88,7 @@ def scores_in_little_memory(folder, room, answer):
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads what a process holds from /proc")
 def test_memory_that_really_is_short(tmp_path):
     """Halved by refusals of the operating system; the same scores as with room for everything."""

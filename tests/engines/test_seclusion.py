@@ -50,6 +50,7 @@ def joining(address: str, **environment: str) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="finds sockets in /proc")
 def test_nobody_else_reaches_a_cluster_on_this_machine(none_set):
     import ray

@@ -94,7 +94,7 @@ def test_heads_that_are_not_of_a_circuit_are_patched_and_all_else_is_as_it_is(be
     halves = [
         frame[(frame["metric"] == "loss") & (frame["x"] == 0.5)]["value"].to_numpy() for frame in (rows, magnitude)
     ]
-    assert np.array_equal(*halves), "by magnitude a sign does not matter"
+    assert np.allclose(*halves, rtol=1e-12, atol=0), "by magnitude a sign does not matter"
 
 
 def test_each_example_may_have_a_circuit_of_its_own(bert):

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -162,14 +163,37 @@ def _rows(plan: Plan, values: Mapping[tuple[str, str, float | None], np.ndarray]
     return pd.concat([NO_ROWS, *(part.astype(TYPES) for part in parts)], ignore_index=True).astype(TYPES)
 
 
+_CONTENTS = dict[bytes, dict[str, bytes]]()
+"""The files of each run folder that this process has invented: hundreds of tests write the same ones."""
+
+
 def write_cell(out: Path, plan: Plan) -> Path:
     """Write one run folder below `out` and return it."""
+    key = pickle.dumps(plan)
+    if key not in _CONTENTS:
+        folder = _invented(out, plan)
+        _CONTENTS[key] = {path.name: path.read_bytes() for path in folder.iterdir()}
+        return folder
+    folder = _folder(out, plan)
+    for name, content in _CONTENTS[key].items():
+        (folder / name).write_bytes(content)
+    return folder
+
+
+def _folder(out: Path, plan: Plan) -> Path:
+    """The folder of a plan, which is made."""
+    task, model = plan.task.get("name", "planted"), plan.model.get("name", "tiny")
+    folder = out / task / model / f"{plan.method}-{plan.digest[:8]}"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def _invented(out: Path, plan: Plan) -> Path:
     task = {"name": "planted", "version": 1, "split": "test", "limit": None, "seed": 0, "n": plan.n}
     task = {**task, "fingerprint": "d" * 16, "units": 100, "lost_units": 0, **plan.task}
     model = {"name": "tiny", "fingerprint": "m" * 16, "dtype": "float32", "n_layers": 4, "n_heads": 4}
     model = {**model, "labels": ("negative", "positive"), **plan.model}
-    folder = out / task["name"] / model["name"] / f"{plan.method}-{plan.digest[:8]}"
-    folder.mkdir(parents=True)
+    folder = _folder(out, plan)
     values = _values(plan)
     rows = _rows(plan, values)
     record = Record(

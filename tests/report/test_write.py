@@ -20,8 +20,8 @@ def contents(folder):
 
 
 @pytest.fixture
-def written(comparison, tmp_path):
-    cells, folder = load_cells(comparison[1]), tmp_path / "report"
+def written(comparison, tmp_path, no_pictures):
+    cells, folder = load_cells(comparison[1][:4]), tmp_path / "report"
     write_report(cells, folder)
     return cells, folder, contents(folder)
 

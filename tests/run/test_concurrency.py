@@ -52,6 +52,7 @@ def test_equal_jobs_compute_each_cell_once(place, whole):
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_jobs_that_are_killed_at_random_leave_what_an_undisturbed_one_leaves(place, whole):
     generator, hits = random.Random(1), 0
     for trial in range(2):

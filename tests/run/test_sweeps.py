@@ -23,6 +23,7 @@ def sweep(place, out, *overrides):
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_every_value_is_a_job_and_all_share_one_folder(place, tmp_path):
     done = sweep(place, tmp_path, "methods=[attattr,random]", "methods.attattr.edges.steps=1,2,3")
     assert done.returncode == 0, done.stderr

@@ -166,6 +166,7 @@ def command(base: Path, out: Path) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_killed_training_goes_on_and_ends_as_an_undisturbed_one(base: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     whole, broken = tmp_path / "whole", tmp_path / "broken"

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -181,14 +182,15 @@ class Components:
         """Logits of N circuits on B examples: slot s reads `Σ_{u→s kept} u(now) + Σ_{others} ũ` and what is of no node.
 
         u(now) is what node u writes in this very run, of what it reads itself. With all edges kept it is the plain run, with
-        none the run in which all nodes write ũ.
+        none the run in which all nodes write ũ. Equal circuits, as the small ones of random orders mostly are, run once.
 
         Args:
             tensors: of the batch.
             keep: True for edges that are kept, [S, D]; or [S, 1], for nodes whose edges are kept all.
             others: ũ of each node.
         """
-        count, size = len(keep), len(others.input)
+        first, like = _distinct(keep)
+        keep, count, size = keep[first], len(first), len(others.input)
         place = torch.arange(count * size, device=keep.device)
         found = []
         for rows in self._chunks(len(place), others):
@@ -196,7 +198,7 @@ class Components:
             own = keep[circuit] if keep.ndim == 3 else keep[circuit, example]
             found.append(self._run_rows(tensors, own, others, example))
         logits = torch.cat(found)
-        return logits.reshape(count, size, logits.shape[-1])
+        return logits.reshape(count, size, logits.shape[-1])[like]
 
     def _run_rows(
         self, tensors: Tensors, keep: Bool[Tensor, "R S _"], others: Outputs, example: Int[Tensor, "R"]
@@ -271,6 +273,16 @@ class Components:
         size = max(1, 2 * self.model.memory_budget // each)
         for start in range(0, count, size):
             yield slice(start, start + size)
+
+
+def _distinct(keep: Bool[Tensor, "N ..."]) -> tuple[list[int], list[int]]:
+    """The first of each circuit's equals, and for every circuit the place among these of its own."""
+    masks = [mask.tobytes() for mask in np.packbits(keep.flatten(1).cpu().numpy(), axis=1)]
+    first: dict[bytes, int] = {}
+    for place, mask in enumerate(masks):
+        first.setdefault(mask, place)
+    places = {mask: number for number, mask in enumerate(first)}
+    return list(first.values()), [places[mask] for mask in masks]
 
 
 class _Mixing(TorchFunctionMode):

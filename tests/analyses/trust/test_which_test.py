@@ -122,6 +122,7 @@ def test_limits_are_settings():
     assert asked(values, {"oracle": 1.0, "random": 0.2, "inverted": 0.0}, reliable=0.5, reliable_low=0.1).verdict == USE
 
 
+@pytest.mark.thorough
 def test_too_many_verdicts_are_rare_where_all_tests_are_noise():
     """Controls of noise separate both steps by chance alone: of 400 such tests hardly one is recommended."""
     verdicts = []

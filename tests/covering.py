@@ -1,0 +1,17 @@
+"""Products of cases, of which `make test` asks a part that covers them, and `make thorough` the rest."""
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+
+def covering(columns: Mapping[str, Sequence[str]], one_in: int) -> list[object]:
+    """Parameters `(row, column)`, of which every run asks one column in so many of each row, and the next ones of the next row.
+
+    So each row is asked of some column, and where there are many rows each column of some row.
+    """
+    return [
+        pytest.param(row, column, marks=[] if (number + place) % min(one_in, len(own)) == 0 else [pytest.mark.thorough])
+        for number, (row, own) in enumerate(columns.items())
+        for place, column in enumerate(own)
+    ]
