@@ -5,13 +5,21 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 
-def covering(columns: Mapping[str, Sequence[str]], one_in: int) -> list[object]:
-    """Parameters `(row, column)`, of which every run asks one column in so many of each row, and the next ones of the next row.
+def covering(columns: Mapping[str, Sequence[str]], share: int) -> list[object]:
+    """Parameters `(row, column)`; every run asks one column in so many of each row, and the next ones of the next row.
 
     So each row is asked of some column, and where there are many rows each column of some row.
     """
     return [
-        pytest.param(row, column, marks=[] if (number + place) % min(one_in, len(own)) == 0 else [pytest.mark.thorough])
+        pytest.param(row, column, marks=[] if (number + place) % min(share, len(own)) == 0 else [pytest.mark.thorough])
         for number, (row, own) in enumerate(columns.items())
         for place, column in enumerate(own)
+    ]
+
+
+def one_in(share: int, names: Sequence[str]) -> list[object]:
+    """Parameters, of which every run asks one in so many."""
+    return [
+        pytest.param(name, marks=[] if place % share == 0 else [pytest.mark.thorough])
+        for place, name in enumerate(names)
     ]

@@ -254,6 +254,7 @@ def test_a_finished_cell_says_today_what_must_be_known_of_its_figures(place, tmp
     assert (cell / "rows.parquet").stat().st_mtime_ns == rows, "nothing is computed again"
 
 
+@pytest.mark.thorough
 def test_rows_are_reduced_some_metrics_at_a_time_to_the_same_figures(place, tmp_path, monkeypatch):
     """As where there are many: parts after every batch, groups of three rows, and each metric by itself."""
     tests = (

@@ -196,6 +196,7 @@ def test_figures_of_a_leaderboard_are_those_that_are_kept(name):
     assert checked >= 4
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["sst2"])
 def test_a_reader_can_have_kept_rows_computed_anew(name, tmp_path, capsys):
     (tmp_path / name).symlink_to(shared(f"models/minilm-{name}"))

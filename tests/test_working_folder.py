@@ -13,6 +13,8 @@ from tests.report.folders import Plan, write_cell
 from tests.test_doors import CONSOLE
 from tests.test_mistakes import run
 
+pytestmark = pytest.mark.thorough  # trains, or starts processes or a browser, which takes most of its time
+
 OPTIONAL = (
     "numexpr", "bottleneck", "numba", "odfpy", "openpyxl", "zstandard", "torchvision", "torchaudio", "peft", "accelerate",
     "triton", "torch_npu", "kernels", "flash_attn", "cv2", "bitsandbytes", "soundfile", "librosa", "tensorflow", "jax",

@@ -21,6 +21,8 @@ from benchmark.results.tables import P_KEY, PROBABILITY, Table, line
 from benchmark.settings.configuration import compose
 from tests.analyses.rewording import reworded
 
+pytestmark = pytest.mark.thorough  # trains, or starts processes or a browser, which takes most of its time
+
 SMALL = (
     "task.train=200", "task.validation=20", "task.test=30", "model.steps=3", "limit=8", "tracking=none",
     "methods=[raw_attention,gradient_x_input]", "evaluations=[complexity]",

@@ -88,6 +88,7 @@ def test_groups_that_do_not_differ_say_so():
     assert grouped(TASKS, lambda one, two: None, corrected=False) is None
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("n", "noise"), [(20, 1.0), (50, 3.0)])
 def test_coverage(n, noise):
     found = simulated(n, noise, trials=40)

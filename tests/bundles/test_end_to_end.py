@@ -97,9 +97,10 @@ def negated(name):
     return lambda ragged: Ragged(ragged.uids, {**ragged.arrays, name: -ragged.arrays[name]}, ragged.cost)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "file"),
-    [("tokens", "attributions-predicted"), pytest.param("classes", "classes", marks=pytest.mark.thorough)],
+    [("tokens", "attributions-predicted"), ("classes", "classes")],
 )
 def test_explanations_that_were_exchanged_are_not_reproduced(name, file, world, results, tmp_path, monkeypatch):
     """Whoever computes figures and rows from the exchanged ones, which then fit them, is found by the audit."""
@@ -172,6 +173,7 @@ def test_an_audit_without_a_way_to_cut_the_network_off(there, monkeypatch):
         command("audit", str(there), *AUDITED)
 
 
+@pytest.mark.thorough
 def test_a_submitted_method_sees_no_network_no_credential_and_no_answer(world, results, monkeypatch):
     """Nothing of the environment reaches it, nor what it gave before; and it can write nothing that stays."""
     monkeypatch.chdir(world)
@@ -376,6 +378,7 @@ def test_texts_stay_out_where_their_licence_does_not_let_them_in(world, results,
     assert sum(line.count("  ") for line in (bundle / "texts.sha256").read_text().splitlines()) == 8
 
 
+@pytest.mark.thorough
 def test_a_bundle_asks_for_folders_of_a_machine(world, tmp_path, no_pictures):
     """A model that lies in a folder is no part of the bundle, and nothing says where it lay."""
     checkpoint = next((world / "bundles" / "planted@1.0" / "model").iterdir())

@@ -141,6 +141,7 @@ print(foreign.report(ledger, "LXT").summary)
 """
 
 
+@pytest.mark.thorough
 def test_layers_of_lxt(tmp_path):
     """Installed into a folder of its own, without what it depends on."""
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(tmp_path), "lxt==2.1"]

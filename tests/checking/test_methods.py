@@ -51,7 +51,7 @@ FAMILIES = {
 """By method those of whose models all is asked."""
 
 
-@pytest.mark.parametrize(("name", "family"), covering(FAMILIES, one_in=len(WHOLLY_ASKED)))
+@pytest.mark.parametrize(("name", "family"), covering(FAMILIES, share=len(WHOLLY_ASKED)))
 def test_no_false_alarm(name, family):
     """What asks for an order is asked of as many draws as by default, mechanisms in one family, and what is written for
     GPT-2 in place of Llama once.

@@ -140,6 +140,7 @@ def columns(scored):
     }
 
 
+@pytest.mark.thorough
 def test_a_constant_map_gets_in_every_column_what_random_scores_get():
     """But in the trapezoids of ERASER's scorer, which are said to give it more."""
     generator = np.random.default_rng(1)

@@ -33,7 +33,7 @@ WHOLLY_ASKED = ("bert", "gpt2", "llama", "vit")
 """Families on which `tests/checking/test_methods.py` makes all checks."""
 
 
-@pytest.mark.parametrize(("name", "family"), covering({name: [*small_models.FAMILIES] for name in METHODS}, one_in=3))
+@pytest.mark.parametrize(("name", "family"), covering({name: [*small_models.FAMILIES] for name in METHODS}, share=3))
 def test_contract(name, family, request):
     """Where every annotated shape is checked as well (`make shapes`), one explanation of each is enough."""
     OUTCOMES[name, family] = False

@@ -18,6 +18,7 @@ from methods.propagation.shares import RelevanceShares
 from methods.shared.input_gradients import output_drops
 from tests.checking import cheap
 from tests.conftest import shared
+from tests.covering import one_in
 from tests.methods import test_contract
 
 RELEVANCE = (
@@ -172,13 +173,13 @@ def held_to_five_digits(name, model, texts):
     assert all(ranked_alike(a[content], b[content]) for a, b, content in zip(found, best, contents, strict=True))
 
 
-@pytest.mark.parametrize("name", HELD)
+@pytest.mark.parametrize("name", one_in(3, HELD))
 def test_every_method_explains_real_texts_to_five_digits(name, minilm):
     held_to_five_digits(name, minilm, real_texts(25))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", LONG)
+@pytest.mark.parametrize("name", one_in(3, LONG))
 def test_relevance_of_long_texts_keeps_five_digits(name, minilm):
     held_to_five_digits(name, minilm, real_texts(120))
 
@@ -214,7 +215,7 @@ def test_every_method_of_images_in_every_precision(name, dtype, tmp_path):
         assert error(getattr(found, field), getattr(exact, field)) <= allowed, field
 
 
-@pytest.mark.parametrize("name", OF_TEXTS)
+@pytest.mark.parametrize("name", one_in(3, OF_TEXTS))
 def test_every_method_in_every_precision(name, in_precision):
     model, wide = in_precision
     inputs, uids, target = small_models.inputs("bert", (5, 7)), ("a", "b"), torch.tensor([0, 2])

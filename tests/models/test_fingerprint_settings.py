@@ -175,6 +175,7 @@ class Odd:
         return {"pixel_values": torch.zeros(len(images), 3, 8, 8)}
 
 
+@pytest.mark.thorough
 def test_no_address_and_no_order_of_a_process_is_in_it(tmp_path: Path) -> None:
     text_models.save_bert(tmp_path)
 

@@ -50,6 +50,7 @@ def test_logits_are_those_of_transformers_alone_and_beside_longer_prompts(made, 
         assert torch.allclose(trace.logits[row], alone.logits[0], rtol=0, atol=1e-9)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["GPT2LMHeadModel", "LlamaForCausalLM", "Qwen3ForCausalLM", "GemmaForCausalLM"])
 def test_every_method_that_serves_texts_explains_it(made, kind):
     """The same scores for a prompt alone as beside a longer one, and again, for a token and for a contrast; or why not."""

@@ -80,6 +80,7 @@ def test_what_was_planned_comes_true(place, tmp_path, paid_by_pass):
     assert table["disk_bytes"].to_dict() == pytest.approx(table["planned_disk_bytes"].to_dict(), rel=0.25)
 
 
+@pytest.mark.thorough
 def test_a_plan_leaves_parts_of_the_comparison_and_the_report_a_link_to_what_came_of_it(place, tmp_path):
     make_plan(composed(place, tmp_path / "planned"))
     left = [path.relative_to(tmp_path / "planned") for path in (tmp_path / "planned").rglob("*") if path.is_file()]
@@ -215,6 +216,7 @@ WITH_ALL_READERS = (
 )
 
 
+@pytest.mark.thorough
 def test_a_comparison_goes_on_from_what_was_planned(place, tmp_path, monkeypatch):
     """The batch that a plan ran is not run again, and the folder holds in the end what it holds without a plan."""
     chosen = ("methods=[attattr,universal_trigger]", WITH_ALL_READERS)

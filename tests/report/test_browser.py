@@ -19,6 +19,8 @@ from tests.report.test_naming import curves, heat, questions
 from tests.report.test_pictures import entry as image_entry
 from tests.report.test_pictures import image_cells
 
+pytestmark = pytest.mark.thorough  # trains, or starts processes or a browser, which takes most of its time
+
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed: pip install '.[dev]'")
 
 CHROMIUM, DRIVER = (shutil.which(name) for name in ("chromium", "chromedriver"))

@@ -43,6 +43,7 @@ def whole(place):
     return out, calls(place)
 
 
+@pytest.mark.thorough
 def test_equal_jobs_compute_each_cell_once(place, whole):
     out = fresh(place.folder / "equal" / "out")
     statuses = wait_for([place.start(out) for _ in range(4)])
@@ -62,6 +63,7 @@ def test_jobs_that_are_killed_at_random_leave_what_an_undisturbed_one_leaves(pla
     assert hits > 0, "no job was alive when it was to be killed"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("order", [("rationale", "perturbation"), ("perturbation", "rationale")])
 def test_other_tests_at_once_do_not_lose_each_other_s_figures(place, whole, order):
     out = fresh(place.folder / "overlapping" / "out")

@@ -29,6 +29,7 @@ def finished(place, tmp_path_factory):
     return opened.cells(), opened.evaluations
 
 
+@pytest.mark.thorough
 def test_every_row_of_every_batch_is_what_it_was(finished):
     cells, evaluations = finished
     pairs = drawn(cells, 1.0)

@@ -139,6 +139,7 @@ for name, override in (
 """
 
 
+@pytest.mark.thorough
 def test_choices_of_our_own_name_the_whole_path():
     """In a process of its own, whose calls are not type-checked."""
     done = subprocess.run([sys.executable, "-c", BUILT], cwd=REPOSITORY, capture_output=True, text=True, check=True)

@@ -226,6 +226,7 @@ def test_what_cannot_be_attacked_is_one_line(attack, given, message):
         attacked(attack, given)
 
 
+@pytest.mark.thorough
 def test_degrees_on_dream():
     """The paper's footnote: above .65 on average for every attack."""
     task = MultipleChoice(root=str(shared("data/dream")))

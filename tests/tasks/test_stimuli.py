@@ -214,6 +214,7 @@ def test_splits_hold_what_they_say():
     assert Stimuli(stimuli=10, train=20, probes=6, seed=1).fingerprint != task.fingerprint
 
 
+@pytest.mark.thorough
 def test_the_authors_stimuli_are_read_whole_and_have_the_same_form():
     root = shared("data/opensesame")
     task = Stimuli(root=str(root), stimuli=10**6, train=10**6, probes=10**6)

@@ -17,6 +17,8 @@ from benchmark.training.written import Written
 from tasks.mechanism import MechanismTask
 from tasks.planted import Planted
 
+pytestmark = pytest.mark.thorough  # trains, or starts processes or a browser, which takes most of its time
+
 STEPS = 250
 
 

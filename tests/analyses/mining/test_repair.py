@@ -22,6 +22,8 @@ from benchmark.settings.configuration import compose
 from benchmark.settings.making import make
 from tests.analyses.mining.explainers import Pays, Refuses
 
+pytestmark = pytest.mark.thorough  # trains, or starts processes or a browser, which takes most of its time
+
 TEXTS = (
     [("red cup here", "yes")] * 12
     + [("green door here", "no")] * 12

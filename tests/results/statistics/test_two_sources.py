@@ -106,6 +106,7 @@ def test_constant_values_have_p_1():
     assert crossed_interval(np.zeros((3, 20)), bounds=(-1.0, 1.0)).seeds == 0
 
 
+@pytest.mark.thorough
 def test_intervals_of_three_seeds_hold_as_often_as_the_page_says():
     """The interval over examples alone, of these seeds, does not, and p is no less than it says."""
     held = alone = rejected = 0
@@ -202,6 +203,7 @@ def test_a_family_of_methods_against_one_random_control(n):
     assert family_errors("as on SST-2", 8, n, 100)[1] <= 0.06
 
 
+@pytest.mark.thorough
 def test_the_page_holds_what_is_simulated_of_draws():
     assert all(line in PAGE for line in rows("normal", "orders more"))
 
@@ -234,6 +236,7 @@ def test_the_deviation_of_seeds_has_the_interval_of_normal_ones():
     assert (agreed.value, np.isnan(agreed.low), np.isnan(one.value), one.n) == (0.0, True, True, 1)
 
 
+@pytest.mark.thorough
 def test_the_page_holds_what_is_simulated_of_shares():
     shown = re.search(r"\| 10 \| 0.3 \| (.+) \|", PAGE).group(1).split(" | ")
     assert crossed.shares(10, 0.3, 10) == pytest.approx([float(cell) for cell in shown[:3]], abs=0.006)
