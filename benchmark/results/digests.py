@@ -1,7 +1,7 @@
 """Digests of what is stored: they show whether a disk or an editor has changed it."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -56,26 +56,26 @@ def table_digest(table: pd.DataFrame) -> str:
 
 def part_digests(table: pd.DataFrame, sizes: Sequence[int]) -> list[str]:
     """`table_digest` of consecutive parts of a table, of so many rows each."""
-    columns = [(str(name), *_hashable(table[name])) for name in table.columns]
-    digests, start = [], 0
+    columns = [(name, *_hashed(table[name])) for name in table.columns]
+    digests, stop = [], 0
     for size in sizes:
-        hasher, stop = sha256(), start + size
-        for name, kind, values in columns:
-            part = values[start:stop]
-            content = part.tobytes() if isinstance(part, np.ndarray) else "\0".join(part).encode()
+        hasher, start, stop = sha256(), stop, stop + size
+        for name, kind, content_of in columns:
+            content = content_of(slice(start, stop))
             hasher.update(f"{name}\0{kind}\0{len(content)}\0".encode() + content)
         digests.append(hasher.hexdigest())
-        start = stop
     return digests
 
 
-def _hashable(column: "pd.Series[Any]") -> tuple[str, np.ndarray | list[str]]:
-    """What stands for the kind of a column, and its values: numbers, of which every NaN is the same one, or texts."""
+def _hashed(column: "pd.Series[Any]") -> tuple[str, Callable[[slice], bytes]]:
+    """What stands for the kind of a column, and what is hashed of some of its rows: of numbers every NaN is the same one."""
     kind = column.dtype.kind if isinstance(column.dtype, np.dtype) else "O"
     if kind not in "biuf":
-        return "O", list(map(str, column.tolist()))
-    values = column.to_numpy()
-    return kind, np.where(np.isnan(values), np.nan, values) if kind == "f" else values
+        texts = column.array
+        return "O", lambda rows: "\0".join(map(str, texts[rows].tolist())).encode()
+    numbers = column.to_numpy()
+    same = np.where(np.isnan(numbers), np.nan, numbers) if kind == "f" else numbers
+    return kind, lambda rows: same[rows].tobytes()
 
 
 def arrays_digest(uids: Sequence[str], arrays: Mapping[str, np.ndarray], cost: Mapping[str, float]) -> str:

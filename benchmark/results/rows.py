@@ -303,11 +303,14 @@ class StoredRows:
         """Corrupt where the rows of a file are not those that were written."""
         if not isinstance(self._source, FileRows) or self._checked.issuperset(entries):
             return
-        tests, metrics = table["evaluation"].tolist(), table["metric"].tolist()
+        tests, metrics = table["evaluation"].array, table["metric"].array
         digests, stop = part_digests(table[DIGESTED], [entry.rows for entry in entries]), 0
         for entry, found in zip(entries, digests, strict=True):
             start, stop = stop, stop + entry.rows
-            named = set(tests[start:stop]) <= {entry.evaluation} and set(metrics[start:stop]) <= {entry.metric}
+            named = all(
+                set(own[start:stop].tolist()) <= {name}
+                for own, name in ((tests, entry.evaluation), (metrics, entry.metric))
+            )
             if entry not in self._checked and not (named and found == entry.digest):
                 raise Corrupt(self._source.path, "it is not what was written: its digest does not fit")
             self._checked.add(entry)
