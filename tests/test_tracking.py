@@ -35,6 +35,8 @@ from benchmark.tracking.method_run import curve_points, identity_of, summary
 from tests.report.carried import carried
 from tests.report.folders import FRACTIONS, METRICS, Plan, write_cell
 
+pytestmark = pytest.mark.rendered
+
 CONF = Path(__file__).parents[1] / "conf" / "tracking"
 BLOCK = 32768
 

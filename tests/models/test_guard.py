@@ -31,6 +31,7 @@ from benchmark.settings.configuration import compose
 from benchmark.targets import ClassTarget
 from benchmark.types import Attribution, Method, as_compared
 from tests import text_models, tiny_task
+from tests.covering import covering
 
 pytestmark = pytest.mark.mistyped  # beartype's own draws change the random state that the guard watches
 
@@ -194,8 +195,9 @@ def state(model, batch):
     return logits.tolist(), str(model.config), facts, [name for name, _ in model.model.named_parameters()]
 
 
-@pytest.mark.parametrize("asked", ["__call__", "with_edges", "edge_scores"])
-@pytest.mark.parametrize("how", SPOILS)
+@pytest.mark.parametrize(
+    ("how", "asked"), covering({how: ["__call__", "with_edges", "edge_scores"] for how in SPOILS}, share=3)
+)
 def test_whatever_a_method_leaves_is_put_back_and_said(model, how, asked):
     batch, target = encoded(model), ClassTarget(torch.tensor([0, 0]))
     torch.manual_seed(0)

@@ -9,6 +9,8 @@ from benchmark.evaluations.edges import terminals
 from benchmark.results.graph import attribution_graph
 from benchmark.targets import ClassTarget
 
+pytestmark = pytest.mark.rendered
+
 TEXT = "the film was fine and the plot was dull"
 
 
