@@ -53,8 +53,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, bool | None, bool | None]:
-    """Figures are drawn everywhere, and made files of in the tests of the report, and where a test is marked `rendered`."""
-    if "report" in item.path.parts or item.get_closest_marker("rendered"):
+    """Figures are drawn in every test, and made files of where one is marked `rendered`."""
+    if item.get_closest_marker("rendered"):
         return (yield)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Figure, "savefig", lambda _figure, stream, **_: stream.write(b"a figure"))

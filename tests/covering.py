@@ -17,9 +17,9 @@ def covering(columns: Mapping[str, Sequence[str]], share: int) -> list[object]:
     ]
 
 
-def one_in(share: int, names: Sequence[str]) -> list[object]:
+def one_in(share: int, values: Sequence[object]) -> list[object]:
     """Parameters, of which every run asks one in so many."""
     return [
-        pytest.param(name, marks=[] if place % share == 0 else [pytest.mark.thorough])
-        for place, name in enumerate(names)
+        pytest.param(value, marks=[] if place % share == 0 else [pytest.mark.thorough])
+        for place, value in enumerate(values)
     ]

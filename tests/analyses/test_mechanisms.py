@@ -31,7 +31,7 @@ def value(tables, part, model, explainer, mechanism):
     return rows[place]["value"].item()
 
 
-@pytest.mark.parametrize("model", ["bert", "gpt2"])
+@pytest.mark.parametrize("model", [pytest.param("bert", marks=pytest.mark.thorough), "gpt2"])
 def test_theory_holds(tables, model):
     """Attention is fooled by a decoy; what removes or steps a word at a time misses one of two that are each enough, and
     integrated gradients do not.

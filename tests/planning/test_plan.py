@@ -67,6 +67,7 @@ def paid_by_pass(monkeypatch):
         monkeypatch.setattr(f"benchmark.planning.{module}.timed", partial(timed, lambda: now[0]))
 
 
+@pytest.mark.thorough
 def test_what_was_planned_comes_true(place, tmp_path, paid_by_pass):
     """Where seconds are passes, planned and actual ones agree. How often the label is predicted is not known before."""
     plan = make_plan(composed(place, tmp_path))

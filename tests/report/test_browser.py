@@ -19,7 +19,7 @@ from tests.report.test_naming import curves, heat, questions
 from tests.report.test_pictures import entry as image_entry
 from tests.report.test_pictures import image_cells
 
-pytestmark = pytest.mark.thorough  # trains, or starts processes or a browser, which takes most of its time
+pytestmark = [pytest.mark.thorough, pytest.mark.rendered]
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed: pip install '.[dev]'")
 

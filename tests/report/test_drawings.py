@@ -14,6 +14,8 @@ from benchmark.report.page.studies import studies
 from benchmark.results.tables import Drawing, Table, line
 from benchmark.settings.report_settings import FigureSettings
 
+pytestmark = pytest.mark.rendered
+
 
 def curves():
     rows = [line({"method": name, "x": x}, "b", x, x - 1, x + 1, 9) for name in ("p", "q", "r") for x in (1.0, 2.0)]

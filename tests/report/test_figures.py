@@ -24,6 +24,8 @@ from benchmark.results.tables import Drawing, Table, line
 from benchmark.settings.report_settings import FigureSettings
 from tests.report.folders import Plan, write_cells
 
+pytestmark = pytest.mark.rendered
+
 MANY = [*KNOWN, *CONTROLS]
 
 

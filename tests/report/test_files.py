@@ -21,6 +21,8 @@ from tests.report.carried import carried, scalar
 from tests.report.conftest import DASHED
 from tests.report.folders import Plan, resealed, write_cell, write_cells
 
+pytestmark = pytest.mark.rendered
+
 NAMES = {
     "leaderboard.csv", "curves.csv", "differences.csv", "cost.csv", "leaderboard.md", "leaderboard.tex",
     "leaderboard.json", "leaderboard-full.tex",

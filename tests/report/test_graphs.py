@@ -13,6 +13,8 @@ from benchmark.report.graphs import DrawnGraph, columns, draw, network, pictures
 from benchmark.results.graph import attribution_graph
 from tests.report.folders import Plan, resealed, write_cell
 
+pytestmark = pytest.mark.rendered
+
 WORDS = ("[CLS]", "a", "$x_", "<b>fine</b>", "日本", "averyveryverylongword", "[SEP]")
 
 

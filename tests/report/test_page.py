@@ -23,6 +23,8 @@ from tests.report.carried import Page, carried, scalar
 from tests.report.conftest import DASHED
 from tests.report.folders import Plan, resealed, write_cell, write_cells
 
+pytestmark = pytest.mark.rendered
+
 REPORT = REPOSITORY / "benchmark" / "report"
 ASSETS = sorted(path for path in (REPORT / "page" / "assets").iterdir() if path.is_file())
 VENDORED = sorted((REPORT / "vendor").glob("*/vendor.json"))

@@ -17,6 +17,8 @@ from benchmark.report.page.showcase import columns
 from benchmark.types import Attribution, Batch
 from tests.report.folders import Plan, resealed, write_cells
 
+pytestmark = pytest.mark.rendered
+
 SIZE, PATCH, GRID = (9, 13), (4, 4), (2, 3)
 
 

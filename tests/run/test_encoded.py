@@ -64,6 +64,7 @@ def compared(checkpoint, tmp_path, each, *more):  # noqa: F811
     return config, run_comparison(config).cells
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("no_pictures")
 def test_no_more_pixels_are_alive_with_four_times_as_many_images(checkpoint, tmp_path, monkeypatch):  # noqa: F811
     monkeypatch.setattr(encoded, "ROOM", 6 * IMAGE)

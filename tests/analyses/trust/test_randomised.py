@@ -113,6 +113,7 @@ def test_nothing_without_scores_of_words(context):
         Randomised(limit=4, draws=2)(replace(context, cells={}))
 
 
+@pytest.mark.thorough
 def test_the_same_again_and_nothing_is_left(context, tables, tmp_path):
     again = Randomised(limit=None, draws=3)(replace(context, folder=tmp_path))
     assert again[0].rows.equals(tables[0].rows)
