@@ -118,6 +118,7 @@ def test_a_tokenizer_that_pads_on_the_left_pads_on_the_right_here(save, tmp_path
     (folder / "tokenizer_config.json").write_text(json.dumps({**config, "padding_side": "left"}))
     assert transformers.AutoTokenizer.from_pretrained(folder).padding_side == "left"
     model = benchmark.load_model(folder, device="cpu")
+    assert model.tokenizer.padding_side == "right", "also for who asks it directly"
     batch = model.encode(texts)
     assert batch.attention_mask.tolist() == as_saved.attention_mask.tolist()
     assert batch.attention_mask[1].long().diff().max() <= 0  # ones, then zeros
