@@ -13,7 +13,7 @@ from tests.report.folders import Plan, write_cell
 from tests.test_doors import CONSOLE
 from tests.test_mistakes import run
 
-pytestmark = pytest.mark.thorough  # trains, or starts processes or a browser, which takes most of its time
+pytestmark = pytest.mark.thorough  # each test starts processes
 
 OPTIONAL = (
     "numexpr", "bottleneck", "numba", "odfpy", "openpyxl", "zstandard", "torchvision", "torchaudio", "peft", "accelerate",

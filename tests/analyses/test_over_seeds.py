@@ -21,7 +21,7 @@ from benchmark.results.tables import P_KEY, PROBABILITY, Table, line
 from benchmark.settings.configuration import compose
 from tests.analyses.rewording import reworded
 
-pytestmark = pytest.mark.thorough  # trains, or starts processes or a browser, which takes most of its time
+pytestmark = pytest.mark.thorough  # its comparisons train three models
 
 SMALL = (
     "task.train=200", "task.validation=20", "task.test=30", "model.steps=3", "limit=8", "tracking=none",

@@ -189,6 +189,7 @@ def _folder(out: Path, plan: Plan) -> Path:
 
 
 def _invented(out: Path, plan: Plan) -> Path:
+    """The run folder of a plan, with figures that are computed from its rows."""
     task = {"name": "planted", "version": 1, "split": "test", "limit": None, "seed": 0, "n": plan.n}
     task = {**task, "fingerprint": "d" * 16, "units": 100, "lost_units": 0, **plan.task}
     model = {"name": "tiny", "fingerprint": "m" * 16, "dtype": "float32", "n_layers": 4, "n_heads": 4}

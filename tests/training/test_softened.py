@@ -17,7 +17,7 @@ from benchmark.training.written import Written
 from tasks.mechanism import MechanismTask
 from tasks.planted import Planted
 
-pytestmark = pytest.mark.thorough  # trains, or starts processes or a browser, which takes most of its time
+pytestmark = pytest.mark.thorough  # each test trains a model
 
 STEPS = 250
 

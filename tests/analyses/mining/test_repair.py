@@ -22,7 +22,7 @@ from benchmark.settings.configuration import compose
 from benchmark.settings.making import make
 from tests.analyses.mining.explainers import Pays, Refuses
 
-pytestmark = pytest.mark.thorough  # trains, or starts processes or a browser, which takes most of its time
+pytestmark = pytest.mark.thorough  # each test trains models
 
 TEXTS = (
     [("red cup here", "yes")] * 12

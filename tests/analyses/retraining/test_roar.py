@@ -28,7 +28,7 @@ from benchmark.targets import ClassTarget
 from benchmark.types import Attribution, Method
 from tasks.planted import Planted
 
-pytestmark = pytest.mark.thorough  # trains, or starts processes or a browser, which takes most of its time
+pytestmark = pytest.mark.thorough  # each test trains models
 
 TINY = ["model=tiny", "model.steps=60", "model.layers=1", "model.heads=2", "model.hidden=16"]
 TASK = ["task.train=60", "task.validation=10", "task.test=24"]
