@@ -118,7 +118,7 @@ class EdgesByReadouts(Analysis):
             name, settings = next(same, (f"{edge}-{readout}", settings))
             cell = setting.cell(name, method, settings)
             # the folder is that of the method itself: what is remembered changes no number
-            cell = replace(cell, method=replace(method, edges=memory[edge]))
+            cell = replace(cell, compared=replace(method, edges=memory[edge]))
             with progress.scope("cell", name):
                 finished = finish(cell, tests)
             cells[edge, readout] = cell

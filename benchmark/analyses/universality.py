@@ -10,8 +10,8 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import pandas as pd
+import scipy
 from jaxtyping import Float
-from scipy import stats
 from torch import Tensor
 
 from benchmark.analyses.base import Analysis
@@ -33,8 +33,8 @@ from benchmark.settings.early import OfComparison, Openings
 from benchmark.types import Attribution
 
 _CORRELATIONS: Mapping[str, Rank] = {
-    "Pearson r": lambda a, b: float(stats.pearsonr(a, b).statistic),
-    "Spearman ρ": lambda a, b: float(stats.spearmanr(a, b).statistic),
+    "Pearson r": lambda a, b: float(scipy.stats.pearsonr(a, b).statistic),
+    "Spearman ρ": lambda a, b: float(scipy.stats.spearmanr(a, b).statistic),
 }
 
 HeadScores = tuple[Cell, Float[Tensor, "N L H"]]

@@ -20,7 +20,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from scipy.stats import spearmanr
+import scipy
 
 from benchmark.bundles.recomputing import REFUSED, Request
 from benchmark.bundles.repository import AUDIT, AUDIT_SCHEMA, Repository, Result
@@ -245,7 +245,7 @@ def _apart(old: np.ndarray, new: np.ndarray) -> tuple[float, float]:
     off = float(np.abs(old - new).max(initial=0.0)) / scale if scale else 0.0
     if off <= TOLERANCE:
         return off, 1.0
-    correlation = float(spearmanr(old.ravel(), new.ravel()).statistic)
+    correlation = float(scipy.stats.spearmanr(old.ravel(), new.ravel()).statistic)
     return off, -1.0 if math.isnan(correlation) else correlation
 
 

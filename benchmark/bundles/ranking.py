@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import rankdata
+import scipy
 
 from benchmark.results.statistics import Interval, clustered_interval
 
@@ -45,7 +45,7 @@ def mean_ranks(figures: Mapping[tuple[str, str], Mapping[str, float]], *, higher
     if len(set(tasks)) < LEAST_TASKS or len(everywhere) < 2:
         return []
     values = np.array([[one[method] for method in everywhere] for one in figures.values()])
-    ranks = rankdata(-values if higher_is_better else values, axis=1)
+    ranks = scipy.stats.rankdata(-values if higher_is_better else values, axis=1)
     bounds = (1.0, float(len(everywhere)))
     found = [
         Ranked(method, clustered_interval(ranks[:, place], np.array(tasks), bounds=bounds), len(set(tasks)))

@@ -107,7 +107,7 @@ def cell_of(setting: Setting, record: Record, run: Path, folder: Path, *, texts:
     return Cell(
         folder=folder,
         name=record.method.name,
-        method=Given(record),
+        compared=Given(record),
         model=setting.model,
         data=setting.data,
         identity={**known[0], "hash": record.hash},

@@ -1,9 +1,9 @@
 """Sign: what speaks for the class scores above what speaks against it."""
 
 import numpy as np
+import scipy
 from jaxtyping import Float
 from numpy.typing import NDArray
-from scipy import stats
 
 from benchmark.checking.programs import TEXTS, family_like, place_of, vocabulary, word_scores
 from benchmark.checking.report import Finding
@@ -77,4 +77,4 @@ def rank_correlation(scores: Float[NDArray, "U"], known: Float[NDArray, "U"]) ->
     rounded = np.round(scores / max(float(np.abs(scores).max()), 1e-12) / _ROUNDING)
     if np.ptp(rounded) == 0 or np.ptp(known) == 0:
         return 0.0
-    return float(stats.spearmanr(rounded, known).statistic)
+    return float(scipy.stats.spearmanr(rounded, known).statistic)

@@ -140,7 +140,7 @@ class Crew:
                 self._size.set_result(size)
                 while (event := self._next()) is not None:
                     event()
-        except BaseException as error:
+        except BaseException as error:  # of the thread: who waits for it is told, an interruption too
             if not self._size.done():
                 self._size.set_exception(error)
             self._break(error)

@@ -112,7 +112,7 @@ def failed(error: Exception) -> Outcome:
     try:
         content = pickle.dumps(error)
         pickle.loads(content)
-    except Exception:
+    except Exception:  # an error of somebody's class may refuse in any way to be packed
         kind = next((kind for kind in (UserError, NotApplicable) if isinstance(error, kind)), RuntimeError)
         content = pickle.dumps(kind(str(error)))
     return Outcome("answer" if isinstance(error, UserError | NotApplicable) else "failed", content, told)

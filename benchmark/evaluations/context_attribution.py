@@ -9,10 +9,10 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 import pandas as pd
+import scipy
 import torch
 from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
-from scipy.stats import spearmanr
 from torch import Tensor
 
 from benchmark.evaluations import ranks
@@ -210,9 +210,9 @@ def datamodelling(
     x = np.round(sums / largest, 10) if largest else sums
     if np.ptp(x) == 0:
         return 0.0, 0.0
-    whole = float(spearmanr(x, log_probabilities).statistic)
+    whole = float(scipy.stats.spearmanr(x, log_probabilities).statistic)
     if np.ptp(number) == 0:
         return whole, whole
-    of_sums, of_values = (float(spearmanr(y, number).statistic) for y in (x, log_probabilities))
+    of_sums, of_values = (float(scipy.stats.spearmanr(y, number).statistic) for y in (x, log_probabilities))
     left = (1 - of_sums**2) * (1 - of_values**2)
     return whole, 0.0 if left < _FOLLOWS else (whole - of_sums * of_values) / math.sqrt(left)

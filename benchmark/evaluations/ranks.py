@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 import torch
 from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
-from scipy.stats import kendalltau
 from torch import Tensor
 
 from benchmark.errors import NotApplicable
@@ -135,5 +135,5 @@ def kendall(a: NDArray, b: NDArray) -> Correlation:
     """
     if constant(a[None])[0] or constant(b[None])[0]:
         return Correlation(float("nan"), float("nan"), undefined=True)
-    result = kendalltau(a, b, nan_policy="propagate")
+    result = scipy.stats.kendalltau(a, b, nan_policy="propagate")
     return Correlation(float(result.statistic), float(result.pvalue), undefined=False)

@@ -11,10 +11,10 @@ from typing import ClassVar
 
 import numpy as np
 import pandas as pd
+import scipy
 import torch
 from jaxtyping import Bool, Float
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from benchmark.evaluations.base import (
     SHARE,
@@ -227,7 +227,7 @@ class SubsetFaithfulness(Averaged):
             "faithfulness_correlation": correlation,
             "sensitivity_n": _mean_of_known(correlations),
             "infidelity": infidelity(sums, of_share),
-            "monotonicity": pearson(rankdata(scores), rankdata(single)),
+            "monotonicity": pearson(scipy.stats.rankdata(scores), scipy.stats.rankdata(single)),
             "undefined": float(np.isnan(correlation)),
         }
 

@@ -126,7 +126,7 @@ def watched(who: str, model: Classifier, batches: Sequence[Batch], target: Targe
         if what := kept.put_back():
             raise ModelChangedError(who, what) from answer
         raise
-    except BaseException:
+    except BaseException:  # an interruption too leaves the model as it was; raised again
         kept.put_back()
         raise
     start = time.perf_counter()

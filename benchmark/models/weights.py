@@ -151,7 +151,7 @@ def from_source(auto: Any, source: str, **options: Any) -> Any:
     try:
         with LOADING:
             return auto.from_pretrained(source, trust_remote_code=False, **options)
-    except Exception as error:
+    except Exception as error:  # undocumented ones of many kinds, as said above
         reason = _reason(error)
         if Path(source).is_dir():
             raise UserError(f"model.path={source} cannot be loaded: {reason}") from error

@@ -306,7 +306,7 @@ def _tested(
             cell = Cell(
                 folder=Path(folder, f"cell-{place}"),
                 name=name,
-                method=method,
+                compared=method,
                 model=model,
                 data=data,
                 identity={"hash": digest([place, name]), "method": [type(method).__qualname__, method.version, {}]},

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from benchmark.errors import Corrupt, UserError, one_line, printable
@@ -158,9 +159,7 @@ def _check_means(name: str, evaluation: EvaluationRecord, rows: pd.DataFrame) ->
     examples = rows  # of a single draw each example has one row
     if rows["draw"].nunique(dropna=False) > 1:
         examples = rows.groupby(["metric", "x", "uid"], dropna=False, sort=False)["value"].mean().reset_index()
-    means = examples.groupby(["metric", "x"], dropna=False, sort=False)["value"].agg(["mean", "size"]).reset_index()
-    columns = (means[column].tolist() for column in ("metric", "x", "mean", "size"))
-    of_rows = {(str(metric), _x_key(x)): (mean, size) for metric, x, mean, size in zip(*columns, strict=True)}
+    of_rows = _means(examples)
     for figure in evaluation.figures:
         mean, size = of_rows.get((figure.metric, _x_key(figure.x)), (math.nan, None))
         if size is None or math.isnan(figure.value):
@@ -169,6 +168,25 @@ def _check_means(name: str, evaluation: EvaluationRecord, rows: pd.DataFrame) ->
             raise ValueError(f"{name}/{figure.metric} counts {figure.n} examples, its rows {size}")
         if evaluation.averaged and not math.isclose(figure.value, mean, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE):
             raise ValueError(f"{name}/{figure.metric} is {figure.value:g}, the mean of its rows {mean:g}")
+
+
+def _means(rows: pd.DataFrame) -> dict[tuple[str, float | None], tuple[float, int]]:
+    """By metric and x the mean of the values that are numbers, and how many rows there are."""
+    metric, names = pd.factorize(rows["metric"])
+    at, found = pd.factorize(rows["x"], use_na_sentinel=False)
+    metrics, places = np.asarray(names).tolist(), np.asarray(found, dtype=np.float64).tolist()
+    group, value = metric * len(places) + at, rows["value"].to_numpy(dtype=np.float64)
+    known = ~np.isnan(value)
+    sizes = np.bincount(group, minlength=len(metrics) * len(places))
+    counts = np.bincount(group[known], minlength=len(sizes))
+    sums = np.bincount(group[known], weights=value[known], minlength=len(sizes))
+    return {
+        (str(metrics[one // len(places)]), _x_key(places[one % len(places)])): (
+            float(sums[one] / counts[one]) if counts[one] else math.nan,
+            int(sizes[one]),
+        )
+        for one in np.flatnonzero(sizes)
+    }
 
 
 def _x_key(x: float) -> float | None:

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from benchmark.engines.base import Series, Work
-from benchmark.errors import Corrupt, NotApplicable, UserError
+from benchmark.errors import Corrupt, NoSplit, NotApplicable, UserError
 from benchmark.models import Classifier
 from benchmark.models.guard import Look
 from benchmark.results import commits, locks, store
@@ -42,7 +42,7 @@ from benchmark.run.stages import (
     heads_from,
 )
 from benchmark.targets import Explained, TargetName
-from benchmark.types import SCORED, Attribution, Compared, Method, Part
+from benchmark.types import SCORED, Attribution, Compared, Example, Method, Part
 
 Step = Literal["explain", "test", "reduce"]
 """What brings a cell up to date, one after the other: attributions, then rows of tests, then figures."""
@@ -62,13 +62,13 @@ class Cell:
     Attributes:
         folder: the run folder; its name ends in the hash of everything that the attributions depend on.
         name: the method's name.
-        method: the explainer, or a search.
+        compared: the explainer, or a search, as the configuration has it.
         model: the classifier.
         data: the examples.
         identity: what the hash covers, for the record.
         config: the method's configuration, for `config.yaml`.
         checkpoint_seconds: least time between two parts of an unfinished stage.
-        refusal: why the method cannot explain here, as the task lacks what it is fitted on; None where it can.
+        training: the training examples that a method is fitted on, told when it is first asked; None for one that is not.
         steps: what may be computed; what is missing of another step is a mistake of whoever asks for it.
         whole: the cell that this one is an excerpt of, where there is one: see `excerpt`.
         texts: whether its folder may hold the words of the examples, in files for people.
@@ -76,17 +76,40 @@ class Cell:
 
     folder: Path
     name: str
-    method: Compared
+    compared: Compared
     model: Classifier
     data: Data
     identity: Mapping[str, Any]
     config: Mapping[str, Any]
     checkpoint_seconds: float
-    refusal: str | None = None
+    training: Callable[[], Sequence[Example]] | None = None
     steps: Sequence[Step] = STEPS
     whole: "Cell | None" = None
     texts: bool = True
     _refusals: dict[Stage, str] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @cached_property
+    def _fitted(self) -> tuple[Compared, str | None]:
+        """The method after it has seen the training examples, and why it has not, where it cannot."""
+        if self.training is None:
+            return self.compared, None
+        assert isinstance(self.compared, Method)
+        try:
+            return self.compared.fit(self.training()), None
+        except NoSplit:
+            return self.compared, "it is fitted on the training split, which the task does not have"
+        except NotApplicable as reason:
+            return self.compared, str(reason)
+
+    @property
+    def method(self) -> Compared:
+        """The explainer, or a search: one that is fitted has seen its training examples."""
+        return self._fitted[0]
+
+    @property
+    def refusal(self) -> str | None:
+        """Why the method cannot explain here, as the task lacks what it is fitted on; None where it can."""
+        return self._fitted[1]
 
     @cached_property
     def lock(self) -> locks.Lock:

@@ -155,7 +155,7 @@ def pending(cell: Cell, evaluations: Mapping[str, Evaluation]) -> dict[Stage, in
                 if not cell.holds(stage)
             }
             steps[Testing(evaluations[name])] = cell.data.facts.n
-    come_along = isinstance(cell.method, Method) and cell.method.edges_come_along
+    come_along = isinstance(cell.compared, Method) and cell.compared.edges_come_along
     if come_along and {PREDICTED, PREDICTED_EDGES} <= steps.keys():
         others = {stage: count for stage, count in steps.items() if stage not in (PREDICTED, PREDICTED_EDGES)}
         steps = {WITH_EDGES: cell.data.facts.n, **others}
@@ -252,7 +252,7 @@ def _side_by_side(
                     elif finished is None:
                         busy.append(name)
                         logger.info("%s: another process works on it; left for later", name)
-        except BaseException:
+        except BaseException:  # an interruption too stops the threads; raised again
             threads.shutdown(wait=False, cancel_futures=True)
             for cell in cells.values():
                 cell.data.runner.stop()

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from os import PathLike
 from pathlib import Path
@@ -72,11 +72,11 @@ class Setting:
         """
         config, task, model, facts = self.config, self.task, self.model, self.data.facts
         method = as_compared(make(config.methods[name])) if method is None else method
-        covered = self.covered(identity(method), fitted=isinstance(method, Method) and method.fitted)
+        fitted = isinstance(method, Method) and method.fitted
+        covered = self.covered(identity(method), fitted=fitted)
         if isinstance(method, Method):
             method.check(self.data.batches)
         key = digest(covered)
-        fitted, refusal = _fitted(method, task)
         described = {
             "task": whole(_plain(config.task)),
             "model": whole(_plain(config.model)),
@@ -85,13 +85,13 @@ class Setting:
         return Cell(
             folder=Path(config.out) / task.name / model.name / f"{name}-{key[:8]}",
             name=name,
-            method=fitted,
+            compared=method,
             model=model,
             data=self.data,
             identity={**covered, "hash": key},
             config={**described, "split": config.split, "limit": facts.limit, "seed": facts.seed},
             checkpoint_seconds=float(config.checkpoint_seconds),
-            refusal=refusal,
+            training=partial(_first_of_training, task) if fitted else None,
             steps=steps_of(config),
         )
 
@@ -138,18 +138,11 @@ def _resolved(source: Any, task: Task) -> str:
         raise NoSplit(f"the model is trained on the task's own splits, and {error.lacking}") from error
 
 
-def _fitted(method: Compared, task: Task) -> tuple[Compared, str | None]:
-    """The method after it has seen the first examples of the training split, and why it has not, where it cannot."""
-    if not isinstance(method, Method) or not method.fitted:
-        return method, None
-    try:
-        if isinstance(task, InOrder):
-            return method.fit(task.first_examples("train", CONTROL_SAMPLE)), None
-        return method.fit(task.split("train")[:CONTROL_SAMPLE]), None
-    except NoSplit:
-        return method, "it is fitted on the training split, which the task does not have"
-    except NotApplicable as reason:
-        return method, str(reason)
+def _first_of_training(task: Task) -> Sequence[Example]:
+    """What a method is fitted on."""
+    if isinstance(task, InOrder):
+        return task.first_examples("train", CONTROL_SAMPLE)
+    return task.split("train")[:CONTROL_SAMPLE]
 
 
 def steps_of(config: DictConfig) -> tuple[Step, ...]:

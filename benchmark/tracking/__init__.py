@@ -130,7 +130,7 @@ class Wandb:
         )
         try:
             fill(wandb, run)
-        except BaseException:
+        except BaseException:  # an interruption too ends the run; raised again
             run.finish(exit_code=1)
             raise
         run.finish()

@@ -51,7 +51,17 @@ FAMILIES = {
 """By method those of whose models all is asked."""
 
 
-@pytest.mark.parametrize(("name", "family"), covering(FAMILIES, share=len(WHOLLY_ASKED)))
+COSTLY = ("activation_patching", "eap_ig_activations")
+"""Methods of which all checks take many seconds."""
+
+
+@pytest.mark.parametrize(
+    ("name", "family"),
+    [
+        *covering({name: own for name, own in FAMILIES.items() if name not in COSTLY}, share=len(WHOLLY_ASKED)),
+        *(pytest.param(name, family, marks=pytest.mark.thorough) for name in COSTLY for family in FAMILIES[name]),
+    ],
+)
 def test_no_false_alarm(name, family):
     """What asks for an order is asked of as many draws as by default, mechanisms in one family, and what is written for
     GPT-2 in place of Llama once.

@@ -83,7 +83,7 @@ def scores_in_little_memory(folder, room, answer):
     resource.setrlimit(resource.RLIMIT_AS, (held + room, held + room))
     try:
         answer.put((work._model.memory_budget, work(batch).tolist(), work._model.memory_budget))
-    except BaseException as error:
+    except BaseException as error:  # of a process of its own: the test sees it
         answer.put(repr(error))
 
 

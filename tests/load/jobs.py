@@ -71,7 +71,7 @@ class Place:
                 sys.stderr = file
                 try:
                     self.run(out, *overrides)
-                except BaseException:
+                except BaseException:  # the process was forked, and must not go on as its parent
                     traceback.print_exc()
                     file.flush()
                     os._exit(1)

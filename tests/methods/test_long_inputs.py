@@ -15,6 +15,7 @@ from methods.readouts.flow import Flow
 from methods.readouts.generic import Generic
 from methods.readouts.read_row import ReadRow
 from methods.readouts.rollout import Rollout
+from tests.covering import covering
 
 METHODS = (
     ("raw_attention",),
@@ -73,19 +74,21 @@ def assert_equal(found, expected, tolerance):
             assert float((one - other).abs().max()) <= tolerance * scale, field.name
 
 
+OF_FAMILIES = [f"{family} float64" for family in small_models.FAMILIES]
+IN_EVERY_PRECISION = [*OF_FAMILIES, *(f"{family} float32" for family in IN_FLOAT32)]
+TOLERANCES = {"float64": 1e-10, "float32": 1e-5}
+
+
 @pytest.mark.parametrize(
-    ("family", "dtype", "tolerance"),
-    [
-        *((family, "float64", 1e-10) for family in small_models.FAMILIES),
-        *((family, "float32", 1e-5) for family in IN_FLOAT32),
-    ],
+    ("settings", "place"), covering({" ".join(settings): IN_EVERY_PRECISION for settings in METHODS}, share=3)
 )
-@pytest.mark.parametrize("settings", METHODS, ids=" ".join)
-def test_block_by_block_gives_the_same(models, family, dtype, tolerance, settings):
+def test_block_by_block_gives_the_same(models, settings, place):
+    family, dtype = place.split()
     model = models(family, dtype)
     batch = model.encode(small_models.inputs(family))
-    method = benchmark.build(f"methods/{settings[0]}", *settings[1:])
-    assert_equal(method(forced(model), batch, TARGET), method(model, batch, TARGET), tolerance)
+    name, *others = settings.split()
+    method = benchmark.build(f"methods/{name}", *others)
+    assert_equal(method(forced(model), batch, TARGET), method(model, batch, TARGET), TOLERANCES[dtype])
 
 
 @pytest.mark.parametrize("family", ["bert", "bart"])

@@ -136,7 +136,7 @@ def plain_logits(kind, folder):
         with torch.no_grad():
             tensors = [{name: torch.as_tensor(value)[None] for name, value in one.items()} for one in inputs]
             return inputs, torch.cat([plain(**one).logits for one in tensors])
-    except Exception as error:
+    except Exception as error:  # of a family of transformers: the table shows it
         raise UnmadeError(f"{type(error).__name__}: {one_line(error)}") from error
 
 

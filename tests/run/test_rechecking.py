@@ -51,7 +51,7 @@ def rows_of(cell, name):
 
 def test_a_method_that_says_something_else_now_is_found(finished):
     cells, evaluations = finished
-    changed = {"random": replace(cells["random"], method=replace(cells["random"].method, seed=1))}
+    changed = {"random": replace(cells["random"], compared=replace(cells["random"].method, seed=1))}
     assert isinstance(changed["random"].method, Random)
     (found,) = recheck(changed, evaluations, [("random", 0)])
     assert found.differences

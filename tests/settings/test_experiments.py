@@ -6,6 +6,7 @@ from omegaconf import OmegaConf
 from benchmark.commands.running import looked_at, settled_as_typed
 from benchmark.errors import UserError
 from benchmark.settings.configuration import compose, held_to_choice, missing_keys, options
+from tests.covering import one_in
 
 GROUPS = ("methods", "evaluations", "analyses")
 EXPERIMENTS = options("experiment")
@@ -25,7 +26,7 @@ def told(overrides, place):
     return [*overrides, *(f"{key}={place / 'bert' if 'checkpoint' in key else place}" for key in missing_keys(config))]
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", one_in(3, EXPERIMENTS))
 def test_some_of_an_experiment_can_be_chosen(name):
     experiment = f"+experiment={name}"
     whole = compose("config", [experiment])

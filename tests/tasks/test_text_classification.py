@@ -168,11 +168,11 @@ task = TextClassification(path="hub", text="sentence")
 print(task.labels, [(e.inputs, e.label) for e in task.split("train")], len(task.fingerprint))
 try:
     TextClassification(path="hub", splits={"train": "trian"}).split("train")
-except Exception as error:
+except Exception as error:  # printed with its kind, which is what is tested
     print(type(error).__name__, error)
 try:
     TextClassification(path="somebody/something", config="c").split("train")
-except Exception as error:
+except Exception as error:  # likewise
     print(type(error).__name__, error)
 """
 

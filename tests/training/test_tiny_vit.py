@@ -130,6 +130,7 @@ def test_mistakes_are_named(cache):
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_learns_the_scenes():
     """The default model on the default scenes: that of the user's cache, where a command left it there."""
     task = DigitScenes()

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
+import scipy
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
@@ -132,7 +132,7 @@ def rank_correlation(first: Values, second: Values, seed: int) -> Interval:
 
 def _spearman(first: Values, second: Values) -> Values:
     """ρ of every two rows [R M]; NaN where one is constant."""
-    ranks = [rankdata(rows, axis=1) for rows in (first, second)]
+    ranks = [scipy.stats.rankdata(rows, axis=1) for rows in (first, second)]
     a, b = (rows - rows.mean(axis=1, keepdims=True) for rows in ranks)
     norm = np.sqrt((a**2).sum(axis=1) * (b**2).sum(axis=1))
     rho: Values = np.divide((a * b).sum(axis=1), norm, out=np.full(len(a), np.nan), where=norm > 0)

@@ -6,9 +6,9 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import pandas as pd
+import scipy
 from jaxtyping import Float
 from numpy.typing import NDArray
-from scipy import stats
 
 from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
@@ -180,7 +180,7 @@ def mean_correlations(scores: Sequence[Sequence[NDArray[np.float64]]]) -> NDArra
 def _mean_correlation(words: Float[NDArray[np.float64], "S U"]) -> float:
     if words.shape[1] < 2 or (np.ptp(words, axis=1) == 0).any():
         return float("nan")
-    ranks = stats.rankdata(words, axis=1)
+    ranks = scipy.stats.rankdata(words, axis=1)
     if (ranks == ranks[0]).all():  # exactly 1, which a quotient of rounded sums is not
         return 1.0
     correlations = np.corrcoef(ranks)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
-from scipy.stats import t as student
+import scipy
 
 from benchmark.results.statistics import ALPHA, Interval, holm, least_examples
 from benchmark.results.tables import Table, reach_of
@@ -135,8 +135,8 @@ def p_of(figure: Interval, limits: tuple[float, float] | None) -> float:
     distance = figure.value - highest if above else lowest - figure.value
     spread = figure.value - figure.low if above else figure.high - figure.value
     freedom = figure.n - 1
-    edge = float(student.ppf(1 - ALPHA / 2, freedom))
-    return float(2 * student.cdf(-edge * distance / spread, freedom)) if spread > 0 else 0.0
+    edge = float(scipy.stats.t.ppf(1 - ALPHA / 2, freedom))
+    return float(2 * scipy.stats.t.cdf(-edge * distance / spread, freedom)) if spread > 0 else 0.0
 
 
 def read_against(

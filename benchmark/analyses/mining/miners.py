@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import cycle
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from benchmark.analyses.mining.word_pairs import Marked, Pattern, mine, plain
 
@@ -68,7 +68,7 @@ class Corpus:
     def low(self, pair: Pattern, label: str) -> float:
         """The lower end of the interval of the label's share among the texts with the pair."""
         texts = self.holding[pair]
-        found = stats.binomtest(self._with(label, texts), len(texts)).proportion_ci(method="wilson")
+        found = scipy.stats.binomtest(self._with(label, texts), len(texts)).proportion_ci(method="wilson")
         return float(found.low)
 
     def _with(self, label: str, texts: Sequence[int]) -> int:

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
+import scipy
 from jaxtyping import Bool
 from numpy.typing import NDArray
-from scipy import stats
 
 from benchmark.analyses.base import ModelsAnalysis
 from benchmark.analyses.context import Context
@@ -232,7 +232,7 @@ def _position(found: Mapping[str, Confusions], tables: Sequence[Table]) -> Table
             if len(layers) < 3 or not which.any() or np.ptp(loss) == 0:
                 rows.append(line(place, "Pearson r", note="fewer than three layers, or no loss that varies"))
                 continue
-            r = float(stats.pearsonr(of_model.bits[which].mean(0)[layers], loss).statistic)
+            r = float(scipy.stats.pearsonr(of_model.bits[which].mean(0)[layers], loss).statistic)
             rows.append(line(place, "Pearson r", r, n=len(layers), note="no interval: layers are no sample"))
     return Table(
         name="confusion_and_position",

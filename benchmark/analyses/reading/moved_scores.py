@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 import torch
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
-from scipy.stats import kendalltau
 
 from benchmark.analyses.reading.answers import QuestionValues, Reading, parts_of
 from benchmark.annotations import Moved, annotation
@@ -103,4 +103,4 @@ def _of_places(clean: WordScores, attacked: WordScores, moved: Moved) -> float:
 def _tau(first: WordScores, second: WordScores) -> float:
     """τ_b where both are known; NaN for fewer than two, or where all of one are alike."""
     known = np.isfinite(first) & np.isfinite(second)
-    return float(kendalltau(first[known], second[known]).statistic) if known.sum() > 1 else float("nan")
+    return float(scipy.stats.kendalltau(first[known], second[known]).statistic) if known.sum() > 1 else float("nan")

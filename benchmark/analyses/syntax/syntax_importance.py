@@ -8,9 +8,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
+import scipy
 from jaxtyping import Float
 from numpy.typing import NDArray
-from scipy import stats
 from torch import Tensor
 
 from benchmark.analyses.base import Analysis
@@ -128,7 +128,7 @@ class SyntaxImportance(Analysis):
     ) -> Interval:
         def measure(rows: NDArray[np.int64], sentences: NDArray[np.int64]) -> float:
             importance = cell.aggregate(scores[rows]).flatten().double().numpy()
-            return float(stats.spearmanr(importance, _ratio(counts[sentences])).statistic)
+            return float(scipy.stats.spearmanr(importance, _ratio(counts[sentences])).statistic)
 
         n, m = len(scores), len(counts)
         random = generator(self.seed, "resampled heads")

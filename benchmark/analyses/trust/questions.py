@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from itertools import combinations, pairwise
 
 import numpy as np
+import scipy
 from jaxtyping import Float
 from numpy.typing import NDArray
-from scipy import stats
 from scipy.cluster.hierarchy import linkage
 
 from benchmark.analyses.reliability import measure
@@ -90,7 +90,7 @@ def halves(values: Figures, seed: int, name: str) -> Interval:
     r is that of the methods' means over two halves, a mean over 20 halvings; ρ, by Spearman and Brown, is what two samples
     of this size would have. 0 where r is not positive.
     """
-    found = measure(lambda rows: stats.rankdata(values[rows].mean(0)), len(values), seed, name)
+    found = measure(lambda rows: scipy.stats.rankdata(values[rows].mean(0)), len(values), seed, name)
     return spread_of(found.reliability, found.n, SHARE)
 
 
@@ -117,7 +117,7 @@ def examples_needed(first: OfExamples, second: OfExamples, comparisons: int) -> 
     mean, deviation = float(difference.mean()), float(difference.std(ddof=1))
     if abs(mean) <= _EQUAL:
         return float("inf")
-    z = stats.norm.ppf(1 - ALPHA / comparisons / 2) + stats.norm.ppf(_POWER)
+    z = scipy.stats.norm.ppf(1 - ALPHA / comparisons / 2) + scipy.stats.norm.ppf(_POWER)
     return float(np.ceil((z * deviation / mean) ** 2))
 
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
+import scipy
 from jaxtyping import Float
 from numpy.typing import NDArray
-from scipy import stats
 
 from benchmark import progress
 from benchmark.analyses.base import Analysis
@@ -43,7 +43,7 @@ def correlation(scores: Column, others: Column) -> float:
         return float("nan")
     if np.ptp(scores) == 0 or np.ptp(others) == 0:
         return float("nan")
-    return float(stats.spearmanr(scores, others).statistic)
+    return float(scipy.stats.spearmanr(scores, others).statistic)
 
 
 def entropy(scores: Column) -> float:

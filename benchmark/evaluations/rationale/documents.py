@@ -7,8 +7,8 @@ from math import fsum
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.stats import hypergeom
 
 from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations import ranks
@@ -131,7 +131,7 @@ class Counted:
             more, chance = np.array([self.drawn if self.parted else 0]), np.ones(1)
         else:
             more = np.arange(max(0, self.drawn - self.drawn_of + self.parted), min(self.drawn, self.parted) + 1)
-            chance = hypergeom.pmf(more, self.drawn_of, self.parted, self.drawn)
+            chance = scipy.stats.hypergeom.pmf(more, self.drawn_of, self.parted, self.drawn)
         chosen = self.chosen + more
         hits = self.hits + more * (self.parted_hits / self.parted if self.parted else 0.0)
         measures = (

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtrit
 
 from benchmark.results.statistics.bootstrap import UNBOUNDED, Interval, Range
 from benchmark.results.statistics.proportions import LEVEL, Array
@@ -59,4 +59,4 @@ def _reach(value: float, resamples: Array, n: int) -> float:
     if n < 2 or not np.isfinite(value) or len(defined) < max(2, _DEFINED * len(resamples)):
         return float("nan")
     spread = float(np.std(defined, ddof=1))
-    return float(stats.t.ppf((1 + LEVEL) / 2, n - 1)) * spread if spread > _NOTHING else float("nan")
+    return float(stdtrit(n - 1, (1 + LEVEL) / 2)) * spread if spread > _NOTHING else float("nan")

@@ -23,9 +23,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy
 from jaxtyping import Float
 from numpy.typing import NDArray
-from scipy import optimize, stats
+from scipy.special import stdtr, stdtrit  # Student's distribution: scipy.stats takes half a second to be imported
 
 from benchmark.results.statistics.bootstrap import UNBOUNDED, Interval, Range, interval
 from benchmark.results.statistics.proportions import LEVEL, Array
@@ -87,7 +88,7 @@ class _Layout:
     def reach(self, alpha: float) -> float:
         """Half the width of the mean's interval at level 1 − α."""
         r, c = self.shape
-        of_rows, of_columns = (float(stats.t.isf(alpha / 2, size - 1)) ** 2 for size in self.shape)
+        of_rows, of_columns = (float(stdtrit(size - 1, alpha / 2)) ** 2 for size in self.shape)
         return math.sqrt((of_rows * self.rows + of_columns * max(0.0, self.columns - self.rest)) / (r * c))
 
 
@@ -142,7 +143,7 @@ def crossed_p(differences: Float[NDArray[np.float64], "S N"]) -> float:
         return 1.0
     if mean >= layout.reach(_LEAST):
         return max(alone, _LEAST)
-    return max(alone, float(optimize.brentq(lambda alpha: layout.reach(alpha) - mean, _LEAST, 1.0)))
+    return max(alone, float(scipy.optimize.brentq(lambda alpha: layout.reach(alpha) - mean, _LEAST, 1.0)))
 
 
 def mean_over_seeds(
@@ -244,7 +245,7 @@ def drawn_p(differences: Array, beside: Sequence[Source], p: float) -> float:
     if variance == 0:
         return p
     degrees = variance**2 / sum(part.variance**2 / part.degrees for part in parts)
-    student_p = float(2 * stats.t.sf(abs(float(differences.mean())) / math.sqrt(variance), degrees))
+    student_p = float(2 * stdtr(degrees, -abs(float(differences.mean())) / math.sqrt(variance)))
     return student_p if math.isnan(student_p) else max(p, student_p)
 
 
@@ -281,13 +282,13 @@ def deviation_over_seeds(values: Float[NDArray[np.float64], " S"]) -> Interval:
     if seeds < 2 or np.ptp(values) == 0:
         return Interval(0.0 if seeds > 1 else math.nan, math.nan, math.nan, seeds)
     found = float(values.std(ddof=1))
-    high, low = found * np.sqrt((seeds - 1) / stats.chi2.ppf([0.025, 0.975], seeds - 1))
+    high, low = found * np.sqrt((seeds - 1) / scipy.stats.chi2.ppf([0.025, 0.975], seeds - 1))
     return Interval(found, float(low), float(high), seeds)
 
 
 def _quantile(degrees: int) -> float:
     """Of Student's t, for a two-sided interval."""
-    return float(stats.t.ppf((1 + LEVEL) / 2, degrees))
+    return float(stdtrit(degrees, (1 + LEVEL) / 2))
 
 
 def _ends(value: float, below: float, above: float, margin: float) -> tuple[float, float]:

@@ -85,6 +85,7 @@ def test_figures_of_one_page_are_corrected_for_each_other():
     assert corrected(few[:10])[0].says == AGAINST
 
 
+@pytest.mark.thorough
 def test_few_figures_speak_by_chance():
     """Twenty figures at their thresholds: in at most one page of ten anything speaks (.03 to .09 are measured)."""
     draw = np.random.default_rng(0)

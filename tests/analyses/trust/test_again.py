@@ -86,7 +86,9 @@ def made(setting, *says, methods=None):
     """A context with doubles of these kinds, and columns in which the oracle has 1 and random scores ½."""
     cells = {name: setting.cell(name) for name in setting.config.methods}
     for name, method in (methods or {}).items():
-        cells[name] = replace(cells["random"], folder=cells["random"].folder.with_name(name), name=name, method=method)
+        cells[name] = replace(
+            cells["random"], folder=cells["random"].folder.with_name(name), name=name, compared=method
+        )
     tests = {name: Double(name) for name in says}
     uids = tuple(setting.data.uids)
     controls = {"oracle": np.ones(len(uids)), "random": np.full(len(uids), 0.5)}
@@ -192,7 +194,7 @@ def test_a_question_that_cannot_be_asked_spoils_no_other(setting):
             raise NotApplicable("weights that are quantised cannot be drawn anew")
         return run(where, compute, label)
 
-    methods = {"from_the_left": replace(context.cells["random"], name="from_the_left", method=FromTheLeft())}
+    methods = {"from_the_left": replace(context.cells["random"], name="from_the_left", compared=FromTheLeft())}
     context = replace(context, cells={**context.cells, **methods})
     found = found_again(asked(ladder=True, fresh=2), context, [columns["noise"]], columns["truth"], refused)
     assert found["noise.figure"].ladder is not None

@@ -21,6 +21,7 @@ def test_family_wise_error_of_all_pairs(name):
     assert pair_errors(NULL[name], 20, 200, flips=FLIPS) <= 0.06
 
 
+@pytest.mark.thorough
 def test_the_percentile_bootstrap_would_not_hold():
     assert control_errors(NULL["normal"], 12, 100, bootstrap=True) > 0.15
     assert control_errors(NULL["normal"], 5, 100, bootstrap=True) > 0.5
