@@ -3,11 +3,14 @@
 import gc
 import os
 from collections.abc import Generator
+from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 from matplotlib.figure import Figure
+from PIL import Image
 
 from tests import quick_hydra
 
@@ -28,7 +31,11 @@ settings.load_profile("same")
 
 REPOSITORY = Path(__file__).parents[1]
 SHARED = REPOSITORY.parent / "shared"
-GIVEN = {"methods/scores": (f"path={REPOSITORY / 'tests' / 'methods' / 'scores.jsonl'}",)}
+_OF_METHODS = REPOSITORY / "tests" / "methods"
+GIVEN = {
+    "methods/scores": (f"path={_OF_METHODS / 'scores.jsonl'}",),
+    "methods/importances": (f"path={_OF_METHODS / 'importances.json'}",),
+}
 """Settings of a YAML that have to be given, so that it can be built."""
 
 
@@ -51,13 +58,23 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def _saved_as_a_point(_figure: Figure, place: Any, **_: Any) -> None:
+    """A picture of one point in the place of the figure, in a stream or a file."""
+    held = BytesIO()
+    Image.new("1", (1, 1)).save(held, "png")
+    if hasattr(place, "write"):
+        place.write(held.getvalue())
+    else:
+        Path(place).write_bytes(held.getvalue())
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, bool | None, bool | None]:
     """Figures are drawn in every test, and made files of where one is marked `rendered`."""
     if item.get_closest_marker("rendered"):
         return (yield)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Figure, "savefig", lambda _figure, stream, **_: stream.write(b"a figure"))
+        patched.setattr(Figure, "savefig", _saved_as_a_point)
         return (yield)
 
 

@@ -31,6 +31,10 @@ NOTHING_TO_KEEP_UP = (
     "without these components the answer is no less than with them, so that circuits have nothing to keep up"
 )
 
+NO_DISTRIBUTION_OF_CIRCUITS = (
+    "a divergence is between distributions over classes, and each label of this model has a probability of its own"
+)
+
 _PARTS: Mapping[Level, Part] = {"edges": "components", "nodes": "nodes", "heads": "heads"}
 _ANY = (-float("inf"), float("inf"))
 
@@ -45,6 +49,9 @@ class Circuit(Averaged):
     the shares, of circuits by signed scores; CMD is that of |1 − f|, of circuits by magnitude. The last two intervals of the
     published shares weigh four fifths.
 
+    `measure=divergence` takes m(C) = −KL(p(all) ‖ p(C)) over the model's classes, which are tokens where it is asked for the
+    vocabulary. f is then at most 1, and what a circuit does to other classes than the two of a margin counts, too.
+
     Edges and nodes: of a circuit is what hangs together (`selection.connected`). Heads: input and feed-forward networks are
     always of it, so that every method that scores heads can be asked, and ∅ has them too.
 
@@ -54,14 +61,15 @@ class Circuit(Averaged):
 
     Attributes:
         level: `edges`, `nodes`, or `heads`.
-        target: what is explained, and what m is.
+        target: what is explained.
+        measure: what m is: the number that is explained, or `divergence`.
         ablation: what stands in for what is not of a circuit; `zero`: nothing.
         order: `top` as published, or `greedy`: from the logits on, always the best edge to what is taken already.
         fractions: the shares k.
         calibration: where scores come from; `Calibration`, a mapping with its fields, `same` or `each`.
         seed: of the permutation that breaks ties.
 
-    Source: Mueller et al. 2025 (MIB), and its code, which has no intervals.
+    Source: Mueller et al. 2025 (MIB), and its code, which has no intervals; `divergence` as in Conmy et al. 2023.
     Cost: shares + 2 forward passes for each kind of circuit, in which every slot that differs is computed by itself.
     """
 
@@ -70,6 +78,7 @@ class Circuit(Averaged):
 
     level: Level = "heads"
     target: TargetName = "margin"
+    measure: Literal["value", "divergence"] = "value"
     ablation: Ablation = "patching"
     order: Literal["top", "greedy"] = "top"
     fractions: Shares = SIZES
@@ -92,12 +101,15 @@ class Circuit(Averaged):
     @property
     def metrics(self) -> Mapping[str, Metric]:
         """Both areas, and the curve."""
-        of, axis = f"circuits of {self.level}", f"share of the {self.level}"
+        axis = f"share of the {self.level}"
+        of, kept = f"circuits of {self.level}", "share of the answer that the best components keep up"
+        if self.measure == "divergence":
+            of, kept = f"{of}, divergence", "share of the divergence that the best components take away"
         at = partial(described, bounds=_ANY, x=axis)
         return {
             "cpr": higher(
                 f"CPR, {of}",
-                "area under the share of the answer that the best components keep up; above 1 it is no merit",
+                f"area under the {kept}; above 1 it is no merit",
                 short=f"CPR, {self.level}",
                 bounds=_ANY,
                 headline=True,
@@ -111,7 +123,7 @@ class Circuit(Averaged):
             ),
             "faithfulness": higher(
                 f"faithfulness, {of}",
-                "share of the answer that the best components keep up, by signed scores",
+                f"{kept}, by signed scores",
                 short=f"faithfulness, {self.level}",
                 bounds=_ANY,
                 x=axis,
@@ -163,7 +175,7 @@ class Circuit(Averaged):
         nothing, signed, magnitude = values[1], *np.split(values[2:] - values[1], 2)
         room = values[0] - nothing
         weights = trapezoid_weights(self.fractions)
-        known = attribution.target.known
+        known = attribution.target.known | (self.measure == "divergence")
         rows = Rows(batch.uids)
         rows.add("gain", weights @ signed, defined=known)
         rows.add("room", room, defined=known)
@@ -175,14 +187,22 @@ class Circuit(Averaged):
     def values_of(
         self, components: Components, batch: Batch, target: Target, keep: Bool[Tensor, "N B S _"]
     ) -> Float[NDArray[np.float64], "N B"]:
-        """m of every example in each of N circuits.
+        """m of every example in each of N circuits, of which the first is the whole model.
 
         Raises:
-            NotApplicable: the examples have no corrupted counterpart of their length.
+            NotApplicable: the examples have no corrupted counterpart of their length; classes do not exclude each other, so
+                that there is no distribution over them.
         """
+        if self.measure == "divergence" and components.model.multilabel:
+            raise NotApplicable(NO_DISTRIBUTION_OF_CIRCUITS)
         others = components.others(batch, self.ablation)
         logits = components.run(batch.tensors, keep.to(components.model.device), others)
-        values: NDArray[np.float64] = target.value(logits).double().cpu().numpy()
+        if self.measure == "divergence":
+            logarithms = logits.double().log_softmax(-1)
+            found = (logarithms[0].exp() * (logarithms - logarithms[0])).sum(-1)
+        else:
+            found = target.value(logits).double()
+        values: NDArray[np.float64] = found.cpu().numpy()
         return values
 
     def counts(self, graph: Graph) -> list[int]:

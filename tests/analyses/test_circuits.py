@@ -4,13 +4,15 @@ import json
 
 import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 import benchmark
-from benchmark.analyses.circuits.importances import importances, read_importances, write_importances
+from benchmark.analyses.circuits.importances import importances, write_importances
 from benchmark.errors import UserError
 from benchmark.models.components import Graph
+from benchmark.models.components.importances import read_importances
 from benchmark.models.written.mechanisms import NAMES, mechanism
 from benchmark.models.written.wiring import wiring
 from benchmark.report.analysis_tables import read_tables
@@ -22,14 +24,18 @@ TWICE = {"either"}
 """One word more than is needed says it: no edge alone makes a difference."""
 
 
+WRITTEN = (
+    "task=mechanism", "task.mechanism=detour", "task.corrupted=true", "task.examples=30", "model=written", "limit=12",
+    "evaluations.circuit.calibration=same", "evaluations.circuit_edges.calibration=same", "tracking=none",
+)  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory):
     return benchmark.compare(
-        "task=mechanism", "task.mechanism=detour", "task.corrupted=true", "task.examples=30", "model=written",
-        "methods=[eap,relp,component_flow,activation_patching,random_components]",
+        *WRITTEN, "methods=[eap,relp,component_flow,activation_patching,random_components]",
         "evaluations=[circuit,circuit_edges]", "analyses=[circuits]", "analyses.circuits.orders=40",
-        "evaluations.circuit.calibration=same", "evaluations.circuit_edges.calibration=same",
-        "limit=12", f"out={tmp_path_factory.mktemp('circuits')}",
+        f"out={tmp_path_factory.mktemp('circuits')}",
     )  # fmt: skip
 
 
@@ -87,6 +93,28 @@ def test_importance_files_are_read_again(compared, tmp_path):
         again, sums = read_importances(tmp_path / f"one.{ending}", graph)
         assert np.array_equal(again, edges)
         assert np.allclose(sums, edges.sum(1))
+
+
+def test_a_file_is_a_method_with_the_figures_of_the_method_that_it_is_of(compared, tmp_path):
+    found = benchmark.compare(
+        *WRITTEN, "methods=[importances,random_components]", f"out={tmp_path}",
+        f"methods.importances.path={compared.folder / 'importances' / 'relp.json'}",
+        "evaluations=[circuit,circuit_edges]", "analyses=[]",
+    )  # fmt: skip
+    own, others = (
+        board[board["method"] == name].set_index(["evaluation", "metric"])["value"]
+        for board, name in (
+            (pd.read_csv(one.folder / "leaderboard.csv"), name)
+            for one, name in ((found, "importances"), (compared, "relp"))
+        )
+    )
+    assert {("circuit", "cpr"), ("circuit_edges", "cmd")} <= set(own.index)
+    pd.testing.assert_series_equal(own, others, rtol=0, atol=1e-12)
+    with pytest.raises(UserError, match=r"methods.importances.path: .*relp.json has (a|no) score of the edge"):
+        benchmark.compare(
+            *WRITTEN, "task.mechanism=two_hops", "methods=[importances]", "evaluations=[circuit,circuit_edges]",
+            f"out={tmp_path}", f"methods.importances.path={compared.folder / 'importances' / 'relp.json'}", "analyses=[]",
+        )  # fmt: skip
 
 
 def test_a_published_importance_file_is_read(tmp_path):

@@ -15,6 +15,7 @@ from benchmark.types import Example
 
 OTHERS = {
     "universal_trigger": "a search",
+    "importances": "reads a file of its model: `test_circuits.py` holds it to the same",
     "scores": "reads a file of its examples: `test_given_scores.py` holds it to the same",
 }
 METHODS = [name for name in options("methods") if name not in OTHERS]

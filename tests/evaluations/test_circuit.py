@@ -5,10 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from scipy.special import rel_entr, softmax
 
 from benchmark.checking import small_models
 from benchmark.errors import NotApplicable
 from benchmark.evaluations.circuit import SIZES, Circuit, trapezoid_weights
+from benchmark.models.components import Components
 from benchmark.results.record import Figure
 from benchmark.targets import Contrast
 from benchmark.types import Attribution
@@ -62,6 +64,34 @@ def test_the_whole_is_one_and_nothing_is_zero(case):
     curve = {one.x: one.value for one in found if one.metric == "faithfulness"}
     assert curve[1.0] == 1.0
     assert curve[min(SIZES)] == 0.0, "a thousandth of so few edges is none"
+
+
+def test_a_divergence_is_that_of_the_classes_of_the_whole_model(case):
+    """f = 1 − KL(all ‖ C) / KL(all ‖ ∅), means first, by scipy; the whole is 1, nothing 0, and none is more than 1."""
+    model, batch, _, stored = case
+    found = figures(case, Circuit(level="edges", measure="divergence"), "edge", "eap")
+    curve = {one.x: one.value for one in found if one.metric == "faithfulness"}
+    assert curve[1.0] == 1.0
+    assert curve[min(SIZES)] == 0.0
+    assert max(curve.values()) <= 1.0
+    components = Components.of(model, batch)
+    kept = [torch.from_numpy(stored["edge/eap/signed/circuits"][place]) for place in (-1, SIZES.index(0.2), 0)]
+    logits = components.run(batch.tensors, torch.stack(kept), components.others(batch, "patching"))
+    whole, part, nothing = (softmax(one.numpy(), axis=-1) for one in logits)
+    lost = [rel_entr(whole, one).sum(-1).mean() for one in (part, nothing)]
+    assert curve[0.2] == pytest.approx(1 - lost[0] / lost[1], rel=1e-9)
+    assert Circuit(measure="divergence").metrics["cpr"].title == "CPR, circuits of heads, divergence"
+
+
+def test_no_divergence_between_labels_that_do_not_exclude_each_other(bert, monkeypatch):
+    model, batch = bert
+    monkeypatch.setattr(model.config, "problem_type", "multi_label_classification")
+    heads = (
+        torch.arange(float(model.n_layers * model.n_heads)).reshape(1, model.n_layers, -1).expand(len(batch), -1, -1)
+    )
+    attribution = Attribution(Contrast(batch.label * 0, batch.label * 0 + 1), heads=heads)
+    with pytest.raises(NotApplicable, match="a probability of its own"):
+        Circuit(measure="divergence").rows(model, batch, attribution)
 
 
 def test_weights_are_those_of_trapezoids():

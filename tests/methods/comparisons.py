@@ -198,7 +198,7 @@ NOT_COMPARED = {
         "smoothgrad",
     ),
     "a search for words, which departs from the published beam and scores no tokens": ("universal_trigger",),
-    "scores made elsewhere, read from a file": ("scores",),
+    "scores made elsewhere, read from a file": ("importances", "scores"),
     "a control, which explains nothing": (
         "constant",
         "first_word",

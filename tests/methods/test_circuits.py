@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from benchmark.models.components import Components
+from benchmark.analyses.circuits.importances import write_importances
+from benchmark.models.components import Components, Graph
 from benchmark.targets import Contrast
 from methods.circuits.activation_patching import ActivationPatching
 from methods.circuits.base import Case
@@ -13,6 +14,7 @@ from methods.circuits.eap import Eap
 from methods.circuits.eap_clean_corrupted import EapCleanCorrupted
 from methods.circuits.eap_ig import EapIg
 from methods.circuits.eap_ig_activations import EapIgActivations
+from methods.circuits.importances import Importances
 from methods.circuits.relp import RelP
 from tests.models.test_components import golden
 
@@ -115,3 +117,19 @@ def test_one_example_is_scored_alone_as_beside_others(case):
     together = Eap()(model, batch, target)
     alone = Eap()(model, batch.select([3]), target[[3]])
     assert torch.allclose(alone.components[0], together.components[3], atol=1e-9)
+
+
+@pytest.mark.parametrize("ending", ["json", "pt"])
+def test_a_file_gives_its_scores_of_edges_nodes_and_heads(case, ending, tmp_path):
+    """A node of which the file says nothing has the sum over its edges."""
+    name, model, batch, target, stored = case
+    edges, graph = stored["edge/eap/scores"], Graph(model.n_layers, model.n_heads)
+    nodes = np.arange(float(len(graph.nodes)))
+    for given, expected in ((nodes, nodes), (None, edges.sum(1))):
+        write_importances(tmp_path / f"{name}.{ending}", graph, edges, given)
+        method = Importances(path=str(tmp_path / f"{name}.{ending}"))
+        method.check_model(model)
+        found = method(model, batch, target)
+        assert np.array_equal(found.components.numpy(), np.repeat(edges[None], len(batch), 0))
+        assert np.allclose(found.nodes.numpy(), expected, rtol=1e-15)
+        assert torch.equal(found.heads, graph.scores_of_heads(found.nodes))

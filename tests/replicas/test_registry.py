@@ -35,6 +35,7 @@ REASONS = {
         "a control, whose definition `tests/methods/test_controls.py` checks word by word",
     ),
     "captum": "a wrapper of other classes, which `test_captum.py` compares with ours",
+    "importances": "gives what a file says, which `tests/methods/test_circuits.py` compares",
     "deeplift": "each operation's multipliers are transcribed (`propagation/test_multipliers.py`), and their sum is known",
 }
 """Why an option has no transcription, and what holds it instead."""

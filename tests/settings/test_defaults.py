@@ -9,6 +9,7 @@ from benchmark.settings.configuration import KEYED, compose, options, settled
 from benchmark.settings.defaults import parameters, whole, written
 from benchmark.settings.identity import digest_of
 from benchmark.settings.making import make
+from tests.conftest import GIVEN
 from tests.covering import one_in
 
 GROUPS = {"methods": True, "evaluations": True, "analyses": True, "task": False, "model": False, "tracking": False}
@@ -100,8 +101,7 @@ def test_defaults_are_written_as_a_yaml_would_hold_them():
 
 @pytest.mark.parametrize("group", KEYED)
 def test_all_is_every_yaml_of_a_group_and_of_a_further_folder(group, tmp_path):
-    asking = {"scores"} if group == "methods" else set()  # which need a file
-    of_ours = [name for name in options(group) if name not in asking]
+    of_ours = [name for name in options(group) if f"{group}/{name}" not in GIVEN]
     assert list(compose(None, [f"+{group}=all"])[group]) == of_ours
     (tmp_path / group).mkdir()
     (tmp_path / group / "mine.yaml").write_text("mine: {_target_: builtins.dict}\n")

@@ -18,6 +18,7 @@ from benchmark.evaluations.convergence import Convergence
 from benchmark.settings.configuration import options
 from benchmark.settings.declared import of_file
 from benchmark.settings.identity import digest_of, identity
+from tests.conftest import GIVEN
 
 
 @dataclass(frozen=True)
@@ -122,13 +123,8 @@ def test_what_cannot_be_told_apart_is_an_error():
 
 @pytest.mark.parametrize(
     "name",
-    [
-        f"{group}/{name}"
-        for group in ("evaluations", "analyses", "methods")
-        for name in options(group)
-        if name != "scores"  # which needs a file: `tests/methods/test_given_scores.py`
-    ],
+    [f"{group}/{name}" for group in ("evaluations", "analyses", "methods") for name in options(group)],
 )
 def test_every_setting_of_ours_has_an_identity(name):
-    built = benchmark.build(name)
-    assert digest_of(built) == digest_of(benchmark.build(name))
+    first, second = (benchmark.build(name, *GIVEN.get(name, ())) for _ in range(2))
+    assert digest_of(first) == digest_of(second)

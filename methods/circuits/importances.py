@@ -1,0 +1,63 @@
+"""Scores of components that were made elsewhere: by another program, or by a training of masks."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from benchmark.errors import UserError
+from benchmark.models import Classifier
+from benchmark.models.components import Graph
+from benchmark.models.components.importances import read_importances
+from benchmark.settings.declared import configurable, of_file
+from benchmark.targets import Target
+from benchmark.types import Attribution, Batch, Method
+from methods.shared.properties import LOOKS_AT_NO_MODEL
+
+
+@configurable
+class Importances(Method):
+    """`E[u,s]` and `E[u]` as a file gives them, the same for every example; heads have the scores of their nodes.
+
+    The file is that of MIB's evaluation code: JSON with `cfg`, `nodes` and `edges` ("input->a0.h0<q>"), each with its
+    score, or a .pt with the matrices [S D]. A node of which it has no score gets the sum over its edges. A comparison
+    writes such files of its own methods to its folder `importances/`.
+
+    Attributes:
+        path: of the file. What it holds enters the identity of the method, not where it lies.
+
+    Errors: UserError for a file that cannot be read, that is of a model with other components, or that has a score that is
+    no finite number. All of it is said before anything is explained.
+
+    Source: Mueller et al. 2025 (MIB) for the form; the file says what the scores are.
+    Cost: no pass.
+    """
+
+    path: str = of_file()
+    version: ClassVar[int] = 1
+    properties: ClassVar[Mapping[str, str]] = LOOKS_AT_NO_MODEL
+    explains_others: ClassVar[bool] = False
+    class_specific: ClassVar[bool] = False
+
+    def check_model(self, model: Classifier) -> None:
+        """UserError where the file has no scores of this model's components."""
+        try:
+            self._of(Graph(model.n_layers, model.n_heads))
+        except UserError as error:
+            raise UserError(f"path: {error}") from error
+
+    def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
+        """The scores of the file for each example."""
+        graph = Graph(model.n_layers, model.n_heads)
+        edges, nodes = (torch.as_tensor(part, dtype=model.scores_dtype) for part in self._of(graph))
+        each = [part.expand(len(batch), *part.shape).to(model.device).contiguous() for part in (nodes, edges)]
+        return Attribution(target=target, heads=graph.scores_of_heads(each[0]), nodes=each[0], components=each[1])
+
+    def _of(self, graph: Graph) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Scores of edges, 0 where there is none, and of nodes."""
+        edges, nodes = read_importances(Path(self.path), graph)
+        edges = np.where(graph.edges.numpy(), edges, 0.0)
+        return edges, edges.sum(1) if nodes is None else nodes
