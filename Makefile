@@ -6,6 +6,9 @@ STAMP := $(VENV)/.installed
 SOURCES := $(shell find benchmark methods tasks conf -type f -not -name '*.pyc')
 TESTS := $(shell find tests -name '*.py')
 
+# one more than there are cores: while a test waits for a process that it started, no core is idle
+WORKERS := --numprocesses $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 ))) --dist worksteal
+
 # tests start hundreds of processes, each of which would compile the project anew
 export PYTHONDONTWRITEBYTECODE :=
 
@@ -20,12 +23,12 @@ runs/.demo: $(STAMP) $(SOURCES)
 test: $(VENV)/.tested
 
 $(VENV)/.tested: $(STAMP) $(SOURCES) $(TESTS)
-	$(BIN)/python -m pytest --numprocesses auto --dist worksteal -m "not thorough"
+	$(BIN)/python -m pytest $(WORKERS) -m "not thorough"
 	@touch $@
 
 # what `make test` leaves out: the rest of products of cases, long simulations, more kills
 thorough: $(STAMP)
-	$(BIN)/python -m pytest --numprocesses auto --dist worksteal -m thorough
+	$(BIN)/python -m pytest $(WORKERS) -m thorough
 
 environment: $(STAMP)
 
@@ -43,18 +46,18 @@ site: $(STAMP)
 
 # every family of the installed transformers: the logits of transformers, or one line
 families: $(STAMP)
-	EVERY_FAMILY=1 $(BIN)/python -m pytest tests/models/test_every_family.py --numprocesses auto --dist worksteal
+	EVERY_FAMILY=1 $(BIN)/python -m pytest tests/models/test_every_family.py $(WORKERS)
 
 # what computes arrays, with every annotated shape checked: imports and calls take twice as long
 SHAPED := tests/methods/test_contract.py tests/replicas tests/models
 
 shapes: $(STAMP)
-	$(BIN)/python -m pytest $(SHAPED) --numprocesses auto --dist worksteal -m "not mistyped" \
+	$(BIN)/python -m pytest $(SHAPED) $(WORKERS) -m "not mistyped" \
 		--jaxtyping-packages=methods,benchmark.models,benchmark.evaluations,beartype.beartype
 
 # all other tests: with `shapes` each once
 unshaped: $(STAMP)
-	$(BIN)/python -m pytest $(addprefix --ignore=,$(SHAPED)) --numprocesses auto --dist worksteal
+	$(BIN)/python -m pytest $(addprefix --ignore=,$(SHAPED)) $(WORKERS)
 	$(BIN)/python -m pytest $(SHAPED) -m mistyped --numprocesses auto
 
 # the commands from a wheel, and the versions that there are for each Python

@@ -29,7 +29,7 @@ KNOWN = (
     "shapley_sampling", "taylor", "universal_trigger", "value_zeroing", "scores", "full_lrp",
     "transformer_attribution_last", "sinkless_attention", "sinkless_rollout", "alti_logit",
     "direct_logit_attribution", "information_flow", "eap", "eap_ig", "eap_ig_activations", "eap_clean_corrupted", "relp",
-    "component_flow", "activation_patching",
+    "component_flow", "activation_patching", "importances",
 )  # fmt: skip
 """Methods in the order in which they take colours and markers: a new one is added at the end, so that no other changes."""
 

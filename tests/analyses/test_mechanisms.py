@@ -20,7 +20,7 @@ def tables(tmp_path_factory):
     folder = compare(
         "task=mechanism", "model=written", f"methods=[{METHODS}]", "evaluations=[known_words]", "analyses=[mechanisms]",
         "analyses.mechanisms.mechanisms=[copy,decoy,either,both,gating]", "analyses.mechanisms.families=[bert,gpt2]",
-        "analyses.mechanisms.limit=6", "limit=4", f"out={out}",
+        "analyses.mechanisms.limit=6", "limit=4", "tracking=none", f"out={out}",
     ).folder  # fmt: skip
     return {path.stem.removeprefix("table-"): pd.read_csv(path) for path in folder.glob("table-*.csv")}, folder
 

@@ -263,6 +263,7 @@ class Killed(BaseException):
     """As if the process were gone."""
 
 
+@pytest.mark.thorough
 class TestKills:
     """After a kill at any moment of a change, the next command goes on."""
 

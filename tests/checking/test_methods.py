@@ -6,7 +6,7 @@ import benchmark
 from benchmark.checking.methods import CHECKS, check
 from benchmark.errors import UserError
 from benchmark.types import Attribution, Method
-from tests.checking.cheap import METHODS, NAMES_OF_COMPONENTS, built, place
+from tests.checking.cheap import COSTLY, METHODS, NAMES_OF_COMPONENTS, built, place
 from tests.checking.seeded import BUGS
 from tests.covering import covering
 from tests.methods.test_contract import CANNOT, WHOLLY_ASKED
@@ -49,10 +49,6 @@ FAMILIES = {
     for name in METHODS
 }
 """By method those of whose models all is asked."""
-
-
-COSTLY = ("activation_patching", "eap_ig_activations")
-"""Methods of which all checks take many seconds."""
 
 
 @pytest.mark.parametrize(

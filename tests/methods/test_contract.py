@@ -8,7 +8,7 @@ import pytest
 
 from benchmark.checking import small_models
 from benchmark.checking.methods import check
-from tests.checking.cheap import METHODS, NAMES_OF_COMPONENTS, built, place
+from tests.checking.cheap import COSTLY, METHODS, NAMES_OF_COMPONENTS, built, place
 from tests.covering import covering
 
 DECOMPOSITIONS = (
@@ -33,7 +33,16 @@ WHOLLY_ASKED = ("bert", "gpt2", "llama", "vit")
 """Families on which `tests/checking/test_methods.py` makes all checks."""
 
 
-@pytest.mark.parametrize(("name", "family"), covering({name: [*small_models.FAMILIES] for name in METHODS}, share=3))
+FAMILIES = [*small_models.FAMILIES]
+
+
+@pytest.mark.parametrize(
+    ("name", "family"),
+    [
+        *covering({name: FAMILIES for name in METHODS if name not in COSTLY}, share=3),
+        *covering(dict.fromkeys(COSTLY, FAMILIES), share=len(FAMILIES)),
+    ],
+)
 def test_contract(name, family, request):
     """Where every annotated shape is checked as well (`make shapes`), one explanation of each is enough."""
     OUTCOMES[name, family] = False

@@ -223,6 +223,7 @@ def test_analyses_that_look_at_attention_or_states_say_why_not(made, tmp_path):
         "task=prompts", f"task.files={{test: {tmp_path / 'prompts.jsonl'}}}", "model=lm", "model.labels=continuation",
         f"model.path={made('LlamaForCausalLM')}", "methods=[attattr,raw_attention,rollout]", f"out={tmp_path / 'out'}",
         "evaluations=[aopc,triggers_script,agreement,convergence]", "analyses=[axioms,word_clusters,sinks]",
+        "tracking=none",
     ).folder  # fmt: skip
     told = (folder / "analyses.md").read_text()
     assert told.count("has no attention or states as a whole") >= 2

@@ -1,15 +1,17 @@
 """What sources declare of settings is what the classes have: reading without an import cannot drift from importing."""
 
+import re
 import sys
 from dataclasses import fields, is_dataclass
 from inspect import signature
+from pathlib import Path
 from typing import get_type_hints
 
 import pytest
 from hydra.utils import get_object
-from omegaconf import OmegaConf
 
-from benchmark.settings.configuration import KEYED, compose, options
+import conf
+from benchmark.settings.configuration import KEYED
 from benchmark.settings.declared import described, fits
 from benchmark.settings.defaults import declared_parameters, parameters, written
 from benchmark.settings.sources import UNKNOWN, NoSuchTarget, StandIn, outline_of
@@ -35,23 +37,12 @@ PROBES = (
 )
 
 
-def targets_in(node):
-    if isinstance(node, dict):
-        if "_target_" in node:
-            yield node["_target_"]
-        for value in node.values():
-            yield from targets_in(value)
-
-
 def all_targets():
-    found = {"benchmark.training.finetune.Recipe"}
-    for group in KEYED:
-        named = f"+{group}=[{','.join(options(group))}]"
-        found |= {*targets_in(OmegaConf.to_container(compose(None, [named]), resolve=False))}
-    for group in ("task", "model", "tracking"):
-        for name in options(group):
-            found |= {*targets_in(OmegaConf.to_container(compose(None, [f"+{group}={name}"]), resolve=False))}
-    return sorted(found)
+    folders = [Path(conf.__file__).parent / group for group in (*KEYED, "task", "model", "tracking")]
+    named = [
+        re.findall(r"_target_: *([\w.]+)", path.read_text()) for folder in folders for path in folder.glob("*.yaml")
+    ]
+    return sorted({"benchmark.training.finetune.Recipe"}.union(*named))
 
 
 @pytest.mark.parametrize("target", all_targets())

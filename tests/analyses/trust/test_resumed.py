@@ -13,6 +13,7 @@ from benchmark.results.store import Ragged
 from benchmark.run.workbench import open_setting
 from benchmark.settings.configuration import compose
 from benchmark.settings.making import make
+from tests.covering import one_in
 
 
 class KilledError(Exception):
@@ -49,7 +50,7 @@ ANALYSES = (
 )
 
 
-@pytest.mark.parametrize("analysis", ANALYSES, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("analysis", one_in(len(ANALYSES), ANALYSES), ids=lambda one: type(one).__name__)
 def test_a_killed_run_goes_on(analysis, finished, tmp_path, monkeypatch):
     def run(folder, dies_after=None):
         """The tables, and the files of finished questions that were written; None where the process ended."""

@@ -8,6 +8,7 @@ SYMMETRIC = [name for name in NULL if not name.startswith("skewed")]
 FLIPS = 1999  # fewer than in a report, which keeps the test cheap and the p-values valid
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("name", SYMMETRIC)
 def test_family_wise_error_against_a_control(name, n):

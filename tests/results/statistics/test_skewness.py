@@ -18,6 +18,7 @@ from benchmark.results.statistics.proportions import anderson_bounds
 from tests.simulations.skewness import AGAINST_A_CONSTANT, ALIKE, SIZES, errors, lost
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("name", AGAINST_A_CONSTANT)
 def test_family_wise_error_against_a_constant(name, n):

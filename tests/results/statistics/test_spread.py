@@ -52,6 +52,7 @@ def test_where_there_is_none(value, again, n):
     assert math.isnan(found.high)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("rank", [pearson, spearman])
 @pytest.mark.parametrize(("name", "least"), [("72 heads, noise 1", 0.91), ("72 heads, noise 3", 0.88)])
 def test_coverage_of_correlations_where_percentiles_lie_beside(name, least, rank):
