@@ -17,6 +17,7 @@ from benchmark.models.written.mechanisms import NAMES, mechanism
 from benchmark.models.written.wiring import wiring
 from benchmark.report.analysis_tables import read_tables
 from tests.conftest import shared
+from tests.covering import one_in
 
 SAME_IN_BOTH = {"cancellation", "gating"}
 """Mechanisms of which some head moves the same for an input and its counterpart: patching it changes nothing."""
@@ -159,7 +160,7 @@ def test_files_of_larger_models_and_scores_that_are_no_numbers_are_refused(tmp_p
         read_importances(tmp_path / "x.pt", small)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", one_in(3, NAMES))
 def test_brute_force_finds_the_wiring_of_every_mechanism(name):
     """Where each wired edge carries something else for the counterpart, and no other edge does the same."""
     from benchmark.training.sources import load_arguments

@@ -22,6 +22,7 @@ from transformers.models.auto.modeling_auto import (
 import benchmark
 from benchmark.errors import NotApplicable, UserError, one_line
 from benchmark.settings.making import build
+from tests.covering import one_in
 
 TEXTS, IMAGES = map(
     tuple, (MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES, MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES)
@@ -170,7 +171,7 @@ def _chosen():
     return tuple(everything) if os.environ.get("EVERY_FAMILY") else QUICK
 
 
-@pytest.mark.parametrize("kind", _chosen())
+@pytest.mark.parametrize("kind", one_in(2, _chosen()))
 def test_a_family_has_the_logits_of_transformers_or_one_line(tmp_path, kind):
     try:
         found, reason = outcome(kind, tmp_path / kind)

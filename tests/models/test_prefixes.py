@@ -8,6 +8,7 @@ from benchmark.checking import small_models
 from benchmark.models import prefixes, removal
 from benchmark.models.prefixes import Lengths, Prefixes, before_the_first, is_causal
 from benchmark.models.removal import OPERATORS, logits_without
+from tests.covering import one_in
 
 CAUSAL = ("gpt2", "llama", "qwen3")
 OF_TOKENS = ("pad", "delete", "attention")
@@ -46,7 +47,7 @@ def anything(batch):
     return torch.cat([random, ends, left_out(batch)])
 
 
-@pytest.mark.parametrize("name", OF_TOKENS)
+@pytest.mark.parametrize("name", one_in(2, OF_TOKENS))
 @pytest.mark.parametrize("choose", [left_out, anything])
 @pytest.mark.parametrize("budget", [1 << 27, 1 << 12, 1])
 def test_logits_are_those_of_whole_passes(model, batch, name, choose, budget, monkeypatch):

@@ -38,7 +38,7 @@ def spelled(value):
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else repr(value)
 
 
-@pytest.mark.parametrize("part", one_in(2, EVERY), ids=" ".join)
+@pytest.mark.parametrize("part", one_in(3, EVERY), ids=" ".join)
 def test_every_field_of_every_yaml_can_be_set(part):
     group, name = part
     keyed = GROUPS[group]

@@ -19,6 +19,7 @@ from benchmark.settings.configuration import options
 from benchmark.settings.declared import of_file
 from benchmark.settings.identity import digest_of, identity
 from tests.conftest import GIVEN
+from tests.covering import one_in
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ def test_what_cannot_be_told_apart_is_an_error():
 
 @pytest.mark.parametrize(
     "name",
-    [f"{group}/{name}" for group in ("evaluations", "analyses", "methods") for name in options(group)],
+    one_in(3, [f"{group}/{name}" for group in ("evaluations", "analyses", "methods") for name in options(group)]),
 )
 def test_every_setting_of_ours_has_an_identity(name):
     first, second = (benchmark.build(name, *GIVEN.get(name, ())) for _ in range(2))
