@@ -31,6 +31,9 @@ class Prompts:
     `benchmark.rationales`. Without `rated` they are all but the last one: where it is removed, another place is read. What a
     rationale marks of the other words is left out, since nothing is asked of them.
 
+    `corrupted` is a prompt of as many tokens in which what decides is another, with which circuits are patched: all prompts
+    of a file have one, or none has.
+
     Attributes:
         files: the file of each split, `{test: prompts.jsonl}`.
         root: the folder in which they lie, or None.
@@ -78,6 +81,10 @@ class Prompts:
             found = [self._example(f"{name}-{n:06d}", f"{file}:{n}", line) for n, line in json_lines(file)]
             if not found:
                 raise UserError(f"{file} is empty: the {name} split has no prompts")
+            if (without := [one.uid for one in found if one.corrupted is None]) and len(without) < len(found):
+                raise UserError(
+                    f"{file}: '{without[0]}' has no 'corrupted', and others do; give every prompt a counterpart, or none"
+                )
             counts = {len(example.candidates): example.uid for example in found}
             if len(counts) > 1:
                 (one, first), (other, second), *_ = counts.items()
@@ -105,6 +112,9 @@ class Prompts:
             )
         if not isinstance(foils, list) or not all(isinstance(foil, str) for foil in foils):
             raise UserError(f"{where}: 'foils' is {json.dumps(foils)}; give a list of texts")
+        corrupted = line.get("corrupted")
+        if corrupted is not None and not (isinstance(corrupted, str) and corrupted.strip()):
+            raise UserError(f"{where}: 'corrupted' is {json.dumps(corrupted)}; give a prompt")
         prompt = in_units(str(line["prompt"]), self.units)
         rated = rationale_of(line.get("rated"), [prompt], where, "'rated'")
         if rated is None:
@@ -121,4 +131,5 @@ class Prompts:
             rationale=None if rationale is None else rationale & rated,
             rated=rated,
             candidates=(str(line["answer"]), *foils),
+            corrupted=None if corrupted is None else in_units(corrupted, self.units),
         )

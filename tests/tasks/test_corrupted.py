@@ -1,5 +1,6 @@
 """Counterparts of examples: of as many words, with another answer, and of no consequence for what models learn."""
 
+import json
 from itertools import pairwise
 
 import pytest
@@ -12,6 +13,8 @@ from benchmark.training.tiny import TinyModel
 from tasks.generated_prompts import GeneratedPrompts
 from tasks.mechanism import MechanismTask
 from tasks.planted import Planted
+from tasks.prompts import Prompts
+from tests import language_models
 
 KINDS = ("ioi", "greater_than", "induction", "agreement")
 
@@ -43,6 +46,42 @@ def test_a_prompt_and_its_counterpart_differ_in_what_decides(kind):
 def test_prompts_that_are_looked_up_have_none(kind):
     with pytest.raises(UserError, match="corrupted"):
         GeneratedPrompts((kind,), corrupted=True)
+
+
+LINES = (
+    {
+        "prompt": "the film was bad , a bad",
+        "corrupted": "the film was good , a bad",
+        "answer": "film",
+        "foils": ["story"],
+    },
+    {"prompt": "the story was a good", "corrupted": "the story was a bad", "answer": "film", "foils": ["story"]},
+)
+
+
+def written(path, lines):
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return {"test": str(path)}
+
+
+def test_prompts_of_a_file_have_counterparts_with_which_circuits_are_patched(tmp_path):
+    files = written(tmp_path / "prompts.jsonl", LINES)
+    assert [example.corrupted for example in Prompts(files).split("test")] == [line["corrupted"] for line in LINES]
+    folder = benchmark.compare(
+        "task=prompts", f"task.files={{test: {files['test']}}}", "model=lm", "methods=[eap,attention_gradcam]",
+        f"model.path={language_models.save('LlamaForCausalLM', tmp_path)}", "evaluations=[circuit,circuit_edges]",
+        "evaluations.circuit.calibration=same", "evaluations.circuit_edges.calibration=same", "analyses=[]",
+        "tracking=none", f"out={tmp_path / 'out'}",
+    ).folder  # fmt: skip
+    assert "counterpart" not in (folder / "leaderboard.md").read_text()
+
+
+def test_some_prompts_without_a_counterpart_are_named(tmp_path):
+    alone = {name: value for name, value in LINES[1].items() if name != "corrupted"}
+    with pytest.raises(UserError, match="'test-000002' has no 'corrupted', and others do"):
+        Prompts(written(tmp_path / "some.jsonl", [LINES[0], alone])).split("test")
+    with pytest.raises(UserError, match=r"wrong.jsonl:1: 'corrupted' is \[1\]; give a prompt"):
+        Prompts(written(tmp_path / "wrong.jsonl", [{**alone, "corrupted": [1]}])).split("test")
 
 
 def test_counterparts_of_reviews_have_as_many_tokens():
