@@ -27,6 +27,7 @@ from benchmark.comparison import run_comparison
 from benchmark.errors import UserError
 from benchmark.planning.planner import make_plan
 from benchmark.report.__main__ import main as report
+from benchmark.run.cell import STEPS
 from benchmark.settings.checking import check
 from benchmark.settings.configuration import compose, options
 from benchmark.settings.defaults import whole
@@ -106,6 +107,11 @@ def run_small(config, run=run_comparison):
     config.engine = {"_target_": "benchmark.engines.local.Local"}
     if config.tracking.get("mode") != "offline":  # which a command says that shows it
         config.tracking = {"_target_": "benchmark.tracking.Wandb", "mode": "disabled"}
+    if (
+        stage := config.get("stage", "all")
+    ) in STEPS:  # what comes before it may be asked of another process of the tests
+        for before in STEPS[: STEPS.index(stage)]:
+            run(OmegaConf.merge(config, {"stage": before}))
     return run(config)
 
 
@@ -253,7 +259,10 @@ RUNNERS = {
 @pytest.mark.parametrize(
     "command",
     [
-        pytest.param(command, marks=[pytest.mark.thorough] if place % 2 or f" {command} " in MADE else [])
+        pytest.param(
+            command,
+            marks=[pytest.mark.thorough] if place % 2 or f" {command} " in MADE else [],
+        )
         for place, command in enumerate([*COMMANDS, *DEMO])
     ],
 )
