@@ -107,10 +107,13 @@ def run_small(config, run=run_comparison):
     config.engine = {"_target_": "benchmark.engines.local.Local"}
     if config.tracking.get("mode") != "offline":  # which a command says that shows it
         config.tracking = {"_target_": "benchmark.tracking.Wandb", "mode": "disabled"}
-    if (
-        stage := config.get("stage", "all")
-    ) in STEPS:  # what comes before it may be asked of another process of the tests
-        for before in STEPS[: STEPS.index(stage)]:
+    return in_steps(config, run)
+
+
+def in_steps(config, run):
+    """The step that a command names, after those before it, which another process of the tests may have been asked for."""
+    if config.get("stage", "all") in STEPS:
+        for before in STEPS[: STEPS.index(config.stage)]:
             run(OmegaConf.merge(config, {"stage": before}))
     return run(config)
 
