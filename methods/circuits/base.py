@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from benchmark.models import Classifier
-from benchmark.models.components import Ablation, Components, Of, Outputs, Value
+from benchmark.models.components import Ablation, Components, Graph, Of, Outputs, Value
 from benchmark.targets import Target
 from benchmark.types import Attribution, Batch, Method
 
@@ -60,6 +60,16 @@ class Case:
         """`ũ + share · (u − ũ)`."""
         pairs = zip(self.clean.groups(), self.others.groups(), strict=True)
         return Outputs.of_groups([torch.lerp(other, own, share) for own, other in pairs])
+
+
+def same_for_all(
+    model: Classifier, batch: Batch, target: Target, nodes: Float[Tensor, "S"], edges: Float[Tensor, "S D"]
+) -> Attribution:
+    """Scores that do not hang on the example; heads have those of their nodes."""
+    parts = (part.to(model.device, model.scores_dtype) for part in (nodes, edges))
+    own, of_edges = (part.expand(len(batch), *part.shape).contiguous() for part in parts)
+    heads = Graph(model.n_layers, model.n_heads).scores_of_heads(own)
+    return Attribution(target=target, heads=heads, nodes=own, components=of_edges)
 
 
 def mean_of(scores: Iterable[Float[Tensor, "B S _"]]) -> Float[Tensor, "B S _"]:

@@ -1,12 +1,13 @@
 """Scores of components that were made elsewhere: by another program, or by a training of masks."""
 
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from torch import Tensor
 
 from benchmark.errors import UserError
 from benchmark.models import Classifier
@@ -15,6 +16,7 @@ from benchmark.models.components.importances import read_importances
 from benchmark.settings.declared import configurable, of_file
 from benchmark.targets import Target
 from benchmark.types import Attribution, Batch, Method
+from methods.circuits.base import same_for_all
 from methods.shared.properties import LOOKS_AT_NO_MODEL
 
 
@@ -51,13 +53,18 @@ class Importances(Method):
 
     def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
         """The scores of the file for each example."""
-        graph = Graph(model.n_layers, model.n_heads)
-        edges, nodes = (torch.as_tensor(part, dtype=model.scores_dtype) for part in self._of(graph))
-        each = [part.expand(len(batch), *part.shape).to(model.device).contiguous() for part in (nodes, edges)]
-        return Attribution(target=target, heads=graph.scores_of_heads(each[0]), nodes=each[0], components=each[1])
+        return same_for_all(model, batch, target, *self._of(Graph(model.n_layers, model.n_heads)))
 
-    def _of(self, graph: Graph) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Scores of edges, 0 where there is none, and of nodes."""
-        edges, nodes = read_importances(Path(self.path), graph)
-        edges = np.where(graph.edges.numpy(), edges, 0.0)
-        return edges, edges.sum(1) if nodes is None else nodes
+    @cached_property
+    def _read(self) -> dict[tuple[int, int], tuple[Tensor, Tensor]]:
+        """What was read of the file, by layers and heads: it is not read again for each batch."""
+        return {}
+
+    def _of(self, graph: Graph) -> tuple[Tensor, Tensor]:
+        """Scores of nodes, and of edges, 0 where there is none."""
+        size = graph.n_layers, graph.n_heads
+        if size not in self._read:
+            edges, nodes = read_importances(Path(self.path), graph)
+            edges = np.where(graph.edges.numpy(), edges, 0.0)
+            self._read[size] = torch.from_numpy(edges.sum(1) if nodes is None else nodes), torch.from_numpy(edges)
+        return self._read[size]

@@ -11,6 +11,7 @@ from benchmark.models.components import Graph
 from benchmark.settings.declared import Natural, configurable
 from benchmark.targets import Target
 from benchmark.types import Attribution, Batch, Method
+from methods.circuits.base import same_for_all
 from methods.shared.properties import LOOKS_AT_NO_MODEL
 
 
@@ -33,7 +34,6 @@ class RandomComponents(Method):
     def explain(self, model: Classifier, batch: Batch, target: Target) -> Attribution:
         """Random scores in [0, 1)."""
         graph, draw = Graph(model.n_layers, model.n_heads), np.random.default_rng(self.seed)
-        edges = torch.as_tensor(draw.random(graph.edges.shape), dtype=model.scores_dtype) * graph.edges
-        nodes = torch.as_tensor(draw.random(len(graph.nodes)), dtype=model.scores_dtype)
-        each = [part.expand(len(batch), *part.shape).to(model.device).contiguous() for part in (nodes, edges)]
-        return Attribution(target=target, heads=graph.scores_of_heads(each[0]), nodes=each[0], components=each[1])
+        edges = torch.from_numpy(draw.random(graph.edges.shape)) * graph.edges
+        nodes = torch.from_numpy(draw.random(len(graph.nodes)))
+        return same_for_all(model, batch, target, nodes, edges)
