@@ -19,6 +19,7 @@ from benchmark.models.next_token import CANDIDATES
 from benchmark.targets import ClassTarget, Contrast, LogProbability
 from benchmark.types import Example, as_compared
 from tests import text_models
+from tests.checking.cheap import METHODS
 from tests.checking.cheap import NAMES_OF_COMPONENTS as COMPONENTS
 from tests.conftest import shared
 from tests.language_models import FAMILIES
@@ -60,9 +61,7 @@ def test_every_method_that_serves_texts_explains_it(made, kind):
     alone = dataclasses.replace(alone, uids=both.uids[1:], keys=both.draw_keys[1:])
     first = torch.zeros(2, dtype=torch.long)
     silent = {}
-    for name in [*benchmark.methods().index]:
-        if name in ("scores", "universal_trigger"):
-            continue  # one reads a file, the other a whole split
+    for name in METHODS:
         method = as_compared(benchmark.build(f"methods/{name}"))
         for target in (ClassTarget(first), Contrast(first, first + 1)):
             try:
