@@ -8,6 +8,8 @@ from operator import or_
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
+_PLAIN = {str, float, int, bool, NoneType}
+
 
 @cache
 def _annotations(kind: Any) -> dict[str, tuple[Any, bool]]:
@@ -21,6 +23,8 @@ def _annotations(kind: Any) -> dict[str, tuple[Any, bool]]:
 
 def as_json(value: Any) -> Any:
     """The fields of a dataclass, and of those within it, as new dictionaries and lists; `asdict` copies each value too."""
+    if type(value) in _PLAIN:
+        return value  # nearly all that a record has
     if is_dataclass(value) and not isinstance(value, type):
         return {name: as_json(getattr(value, name)) for name in _annotations(type(value))}
     if isinstance(value, Mapping):
@@ -44,11 +48,19 @@ def as_dataclass(kind: Any, content: Any, where: str) -> Any:
     return kind(**values)
 
 
-def _as_annotated(hint: Any, value: Any, where: str) -> Any:
-    """A part of the content as its annotation has it; True and False are no numbers."""
+@cache
+def _taken_apart(hint: Any) -> tuple[Any, tuple[Any, ...], Any]:
+    """Origin and arguments of an annotation, and what it is where it may be None; None where it may not."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is UnionType and NoneType in arguments:
-        others = reduce(or_, (kind for kind in arguments if kind is not NoneType))
+        return origin, arguments, reduce(or_, (kind for kind in arguments if kind is not NoneType))
+    return origin, arguments, None
+
+
+def _as_annotated(hint: Any, value: Any, where: str) -> Any:
+    """A part of the content as its annotation has it; True and False are no numbers."""
+    origin, arguments, others = _taken_apart(hint)
+    if others is not None:
         return None if value is None else _as_annotated(others, value, where)
     if is_dataclass(hint) and isinstance(hint, type):
         return as_dataclass(hint, value, where)

@@ -121,7 +121,7 @@ def remark_of(cell: Cell, evaluation: Evaluation) -> str | None:
     is decided by that. Where it explains the annotated class, the scores are no explanation of that class in the examples
     that the model gets wrong. A control explains nothing, so that there it needs no remark.
     """
-    if cell.method.class_specific:
+    if cell.compared.class_specific:
         return None
     if evaluation.reads == "classes":
         return SAME_FOR_EVERY_CLASS
