@@ -26,6 +26,7 @@ from tests.bundles.world import (
     submitted,
     tampered,
 )
+from tests.covering import one_in
 
 AUDITED = ("k=4", "date=2026-01-05")
 
@@ -289,7 +290,7 @@ class TestKills:
         yield at
         monkeypatch.undo()
 
-    @pytest.mark.parametrize("number", range(6))
+    @pytest.mark.parametrize("number", one_in(2, range(6)))
     def test_of_a_merge(self, number, world, results, killed, monkeypatch):
         monkeypatch.setattr("benchmark.report.write.curve_files", lambda *_: iter(()))
         killed(number)
@@ -304,7 +305,7 @@ class TestKills:
         assert [result.level for result in Repository(results).results()].count("retested") == 1
         assert [event.what for event in history.read(results)] == ["merged"]
 
-    @pytest.mark.parametrize("number", range(5))
+    @pytest.mark.parametrize("number", one_in(2, range(5)))
     def test_of_a_withdrawal(self, number, there, killed, monkeypatch):
         place = history.read(there)[-1].place
         killed(number)

@@ -39,7 +39,7 @@ FAMILIES = [*small_models.FAMILIES]
 @pytest.mark.parametrize(
     ("name", "family"),
     [
-        *covering({name: FAMILIES for name in METHODS if name not in COSTLY}, share=4),
+        *covering({name: FAMILIES for name in METHODS if name not in COSTLY}, share=8),
         *covering(dict.fromkeys(COSTLY, FAMILIES), share=len(FAMILIES)),
     ],
 )

@@ -43,7 +43,7 @@ def _cache(tmp_path_factory):
 
 @pytest.mark.parametrize(
     ("family", "name"),
-    covering({family: [name for own, name in PAIRS if own == family] for family in FAMILIES}, share=2),
+    covering({family: [name for own, name in PAIRS if own == family] for family in FAMILIES}, share=4),
 )
 def test_each_part_that_counts_moves_the_answer_and_no_other_does(family, name):
     """Every set of words, every head, every attention edge: `Written` does it for four inputs, and here once more for two

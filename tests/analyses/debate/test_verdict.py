@@ -322,7 +322,7 @@ def test_nothing_is_said_of_attention_that_is_constant_on_more_than_a_tenth_of_t
     assert "agrees with the truth" not in set(page.rows["metric"])
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_every_rule_finds_its_figure_where_its_analysis_writes_it(place, tmp_path, monkeypatch):
     """Of models that two steps have trained: that it is found is all that is tested here."""
     monkeypatch.setenv("ATTENTION_BENCHMARK_CACHE", str(tmp_path))
