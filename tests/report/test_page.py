@@ -73,7 +73,7 @@ def test_the_page_asks_nothing_of_a_network_and_runs_its_own_scripts_alone(text)
     page = Page(text)
     assert not page.tags & {"iframe", "object", "embed", "img", "form", "base"}
     addresses = [value for key, value in page.attributes if key in ("src", "href", "action", "srcset")]
-    assert all(re.fullmatch(r"#[\w-]+|data:,|leaderboard\.md", value) for value in addresses)
+    assert all(re.fullmatch(r"#[\w-]+|data:,|leaderboard\.csv", value) for value in addresses)
     (policy,) = (attrs["content"] for tag, attrs in page.found if tag == "meta" and "http-equiv" in attrs)
     assert policy.startswith("default-src 'none'; script-src 'sha256-")
     assert "unsafe" not in policy
@@ -81,6 +81,13 @@ def test_the_page_asks_nothing_of_a_network_and_runs_its_own_scripts_alone(text)
     digests = {b64decode(digest) for digest in re.findall(r"'sha256-([\w+/=]+)'", policy)}
     assert {hashlib.sha256(script.encode()).digest() for script in scripts} == digests
     assert "innerHTML" not in "".join(path.read_text() for path in ASSETS)
+
+
+def test_without_scripts_it_names_the_files_beside_it_and_no_others(text, comparison):
+    (said,) = re.findall(r"<noscript>(.*?)</noscript>", text, re.DOTALL)
+    assert re.findall(r'href="([^"]+)"', said) == ["leaderboard.csv"]
+    (alone,) = re.findall(r"<noscript>(.*?)</noscript>", comparison_page(load_cells(comparison[1])), re.DOTALL)
+    assert alone == "<p>This page is drawn by a script.</p>"
 
 
 def test_texts_of_run_folders_are_data(comparison, text):

@@ -103,6 +103,7 @@ def _page(overview: Mapping[str, Any], showcases: Sequence[Mapping[str, Any]]) -
         overview=packed(overview),
         examples=packed(showcases),
         analyses=bool(overview["analyses"]),
+        links=overview["links"],
     )
 
 
