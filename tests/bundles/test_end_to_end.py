@@ -218,6 +218,7 @@ class Nosy(Method):
 """
 
 
+@pytest.mark.thorough
 class TestNewColumns:
     """A test that is added, or changed, is computed for what was submitted before."""
 

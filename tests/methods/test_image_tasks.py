@@ -40,7 +40,7 @@ def test_masks_arrive_on_patches_and_pixels(scenes):
         assert marks.tolist() == mask.reshape(3, 4, 3, 4).any((1, 3)).ravel().tolist()
 
 
-@pytest.mark.parametrize("name", one_in(3, METHODS))
+@pytest.mark.parametrize("name", one_in(6, METHODS))
 def test_every_method_scores_an_image_task(scenes, name):
     family, model, batch = scenes
     if (name, family) in CANNOT:

@@ -80,7 +80,7 @@ TOLERANCES = {"float64": 1e-10, "float32": 1e-5}
 
 
 @pytest.mark.parametrize(
-    ("settings", "place"), covering({" ".join(settings): IN_EVERY_PRECISION for settings in METHODS}, share=3)
+    ("settings", "place"), covering({" ".join(settings): IN_EVERY_PRECISION for settings in METHODS}, share=6)
 )
 def test_block_by_block_gives_the_same(models, settings, place):
     family, dtype = place.split()

@@ -173,7 +173,7 @@ def held_to_five_digits(name, model, texts):
     assert all(ranked_alike(a[content], b[content]) for a, b, content in zip(found, best, contents, strict=True))
 
 
-@pytest.mark.parametrize("name", one_in(3, HELD))
+@pytest.mark.parametrize("name", one_in(6, HELD))
 def test_every_method_explains_real_texts_to_five_digits(name, minilm):
     held_to_five_digits(name, minilm, real_texts(25))
 

@@ -118,7 +118,7 @@ def interpolated(tmp_path_factory):
     return benchmark.load_model(folder, dtype="float64", device="cpu")
 
 
-@pytest.mark.parametrize("name", one_in(3, [name for name in METHODS if name != "frequency"]))
+@pytest.mark.parametrize("name", one_in(6, [name for name in METHODS if name != "frequency"]))
 def test_every_method_scores_interpolated_images(name, interpolated):
     generator = torch.Generator().manual_seed(3)
     inputs = tuple({"pixel_values": torch.rand(3, 8, 12, generator=generator)} for _ in range(3))

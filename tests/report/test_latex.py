@@ -269,6 +269,7 @@ def nine(tmp_path_factory):
     return make
 
 
+@pytest.mark.thorough
 def test_a_table_over_tasks_has_a_column_for_each_model_on_each_of_them(nine):
     names = {"tasks": {"reviews": "IMDb"}, "models": {"small": "BERT-S"}, "methods": {"attattr": "Ours"}}
     text = nine(names=names, metrics=["rationale.auprc"], columns="two")

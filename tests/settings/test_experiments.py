@@ -26,7 +26,7 @@ def told(overrides, place):
     return [*overrides, *(f"{key}={place / 'bert' if 'checkpoint' in key else place}" for key in missing_keys(config))]
 
 
-@pytest.mark.parametrize("name", one_in(3, EXPERIMENTS))
+@pytest.mark.parametrize("name", one_in(6, EXPERIMENTS))
 def test_some_of_an_experiment_can_be_chosen(name):
     experiment = f"+experiment={name}"
     whole = compose("config", [experiment])
@@ -41,7 +41,7 @@ def test_some_of_an_experiment_can_be_chosen(name):
             assert all(list(config[other]) == list(whole[other]) for other in GROUPS if other != group)
 
 
-@pytest.mark.parametrize("name", one_in(3, EXPERIMENTS))
+@pytest.mark.parametrize("name", one_in(6, EXPERIMENTS))
 def test_an_experiment_runs_on_another_model(name, place):
     given = [f"+experiment={name}", "model=hf", f"model.path={place / 'bert'}", "tracking=none"]
     _, config = looked_at(told(given, place))

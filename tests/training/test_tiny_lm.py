@@ -43,6 +43,7 @@ def test_it_learns_from_answers_and_is_kept():
     assert found.table()["attnlrp"].notna().all()
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("cache")
 def test_hidden_words_are_nothing_new_to_it():
     """Every test that hides words tells what decides from random words, and these from words that do not decide."""
