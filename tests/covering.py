@@ -6,9 +6,9 @@ import pytest
 
 
 def covering(columns: Mapping[str, Sequence[str]], share: int, rows: int = 1) -> list[object]:
-    """Parameters `(row, column)`; every run asks one column in so many of each row, and the next ones of the next row.
+    """Parameters `(row, column)`; every run asks one column in so many of a row, and the next ones of the next row.
 
-    So each row is asked of some column, and where there are many rows each column of some row.
+    So each row that is asked is asked of some column, and where there are many rows each column of some row.
 
     Args:
         columns: by row.

@@ -262,10 +262,7 @@ RUNNERS = {
 @pytest.mark.parametrize(
     "command",
     [
-        pytest.param(
-            command,
-            marks=[pytest.mark.thorough] if place % 3 or f" {command} " in MADE else [],
-        )
+        pytest.param(command, marks=[pytest.mark.thorough] if place % 3 or f" {command} " in MADE else [])
         for place, command in enumerate([*COMMANDS, *DEMO])
     ],
 )
