@@ -8,10 +8,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -21,7 +23,7 @@ from benchmark.errors import UserError
 from benchmark.models import load_model
 from benchmark.models.history import mask_share
 from benchmark.progress import Advanced, Began
-from benchmark.training.finetune import FineTuned, Recipe, finetune, finetuned_for
+from benchmark.training.finetune import FineTuned, Recipe, _GroupedByLength, finetune, finetuned_for
 from benchmark.training.prepared import Masks
 from benchmark.training.tiny import TinyModel
 from benchmark.types import Example
@@ -151,9 +153,34 @@ def test_masks_need_a_mask_token(base: Path, tmp_path: Path) -> None:
     assert Masks.of(SimpleNamespace(mask_token_id=None), 0.0, str(base)) is None
 
 
-def command(base: Path, out: Path) -> list[str]:
+def test_batches_hold_texts_of_similar_length(base: Path, tmp_path: Path) -> None:
+    """Every text once in an epoch, in another order in the next, and with much less padding than a drawn order has."""
+    lengths = np.random.default_rng(0).integers(4, 60, size=203).tolist()
+    order = _GroupedByLength(lengths, 8, seed=0)
+    first = list(order)
+    assert sorted(first) == list(range(203))
+    assert first == list(order) == list(_GroupedByLength(lengths, 8, seed=0))
+    assert first != list(_GroupedByLength(lengths, 8, seed=1))
+    order.set_epoch(1)
+    assert first != list(order)
+
+    def padding(indices: Sequence[int]) -> float:
+        batches = [[lengths[i] for i in indices[start : start + 8]] for start in range(0, 203, 8)]
+        return sum(max(batch) * len(batch) - sum(batch) for batch in batches) / sum(lengths)
+
+    assert padding(first) < 0.25 * padding(range(203))
+    record = finetune(TASK, str(base), tmp_path / "out", replace(RECIPE, epochs=1, group_by_length=True))
+    assert record["recipe"]["group_by_length"] is True
+    plain = finetune(TASK, str(base), tmp_path / "plain", replace(RECIPE, epochs=1))
+    assert "group_by_length" not in plain["recipe"]
+    ours, theirs = weights(tmp_path / "out"), weights(tmp_path / "plain")
+    assert not torch.equal(ours["classifier.weight"], theirs["classifier.weight"])
+
+
+def command(base: Path, out: Path, *more: str) -> list[str]:
     settings = ["train=48", "validation=16", "test=16"]
     recipe = [
+        *more,
         "epochs=12",
         "batch_size=8",
         "learning_rate=1e-3",
@@ -167,14 +194,20 @@ def command(base: Path, out: Path) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.thorough
-def test_killed_training_goes_on_and_ends_as_an_undisturbed_one(base: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", [(), ("group_by_length=true",)])
+def test_killed_training_goes_on_and_ends_as_an_undisturbed_one(
+    base: Path, tmp_path: Path, more: tuple[str, ...]
+) -> None:
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     whole, broken = tmp_path / "whole", tmp_path / "broken"
-    subprocess.run(command(base, whole), cwd=REPOSITORY, env=environment, check=True, capture_output=True)
+    subprocess.run(command(base, whole, *more), cwd=REPOSITORY, env=environment, check=True, capture_output=True)
 
-    process = subprocess.Popen(command(base, broken), cwd=REPOSITORY, env=environment, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command(base, broken, *more), cwd=REPOSITORY, env=environment, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 60
-    while not list(tmp_path.glob(".broken-training-*/checkpoint-*/trainer_state.json")):
+    complete = ".broken-training-*/checkpoint-*/trainer_state.json"
+    while not any(
+        int(state.parent.name.partition("-")[2]) > 6 for state in tmp_path.glob(complete)
+    ):  # of the 2nd epoch
         assert process.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -186,7 +219,7 @@ def test_killed_training_goes_on_and_ends_as_an_undisturbed_one(base: Path, tmp_
     half_written.mkdir()  # as a kill in the middle of a save leaves it
 
     resumed = subprocess.run(
-        command(base, broken), cwd=REPOSITORY, env=environment, check=True, capture_output=True, text=True
+        command(base, broken, *more), cwd=REPOSITORY, env=environment, check=True, capture_output=True, text=True
     )
     assert "going on from checkpoint-" in resumed.stderr
     assert not work.exists()

@@ -118,6 +118,10 @@ def test_what_is_refused(tmp_path):
     base = save_base(tmp_path / "base")
     with pytest.raises(UserError, match=r"recipe.freeze=4: the model '.*' has 3 blocks; allowed are 0 to 3"):
         finetune(TASK, str(base), tmp_path / "out", replace(RECIPE, freeze=4))
+    with pytest.raises(UserError, match=r"recipe\.mask_share=0\.5 hides words, and the base reads images"):
+        finetune(TASK, str(base), tmp_path / "out", replace(RECIPE, mask_share=0.5))
+    with pytest.raises(UserError, match=r"recipe\.group_by_length=true sorts texts .* the base reads images"):
+        finetune(TASK, str(base), tmp_path / "out", replace(RECIPE, group_by_length=True))
     with pytest.raises(UserError, match="holds no image to train on"):
         finetune(Planted(train=4, validation=2, test=2), str(base), tmp_path / "out", replace(RECIPE, freeze=1))
     (base / "preprocessor_config.json").unlink()
