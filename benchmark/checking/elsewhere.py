@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from benchmark.checking.subject import FIELDS, Place, Subject
-from benchmark.models.precision import Magnitudes, Twin
+from benchmark.models.precision import Twin, WeightParts
 from benchmark.types import Batch
 from benchmark.working_folder import importable_from, own_classes_importable
 
@@ -44,7 +44,7 @@ Answer = dict[str, Tensor] | str | NotAsked
 def asked_elsewhere(subject: Subject) -> Answer:
     """What the method says of the inputs there, or why it cannot be asked."""
     place = subject.place
-    model = replace(place.model, twin=Twin(), magnitudes=Magnitudes())
+    model = replace(place.model, twin=Twin(), weight_parts=WeightParts())
     try:
         there = Place(place.name, model, (), _encodes, place.family)
         told = pickle.dumps((subject.method, subject.name, there, place.batch, torch.get_num_threads()))

@@ -18,7 +18,7 @@ from benchmark.errors import NotApplicable, UserError
 from benchmark.models.classifier import Classifier
 from benchmark.models.next_token import CONTINUATION
 from benchmark.models.parts import Block
-from benchmark.models.precision import Magnitudes, Twin, around
+from benchmark.models.precision import Twin, WeightParts, around
 from benchmark.run.explaining import Checked
 from benchmark.targets import ClassTarget, LogProbability, Target
 from benchmark.types import Attribution, Batch, Method, PlainMethod
@@ -82,7 +82,7 @@ class Place:
     def copy(self) -> Classifier:
         """The model once more; it shares nothing with `model`."""
         module = copy.deepcopy(self.model.model)
-        return replace(around(self.model, module), twin=Twin(), magnitudes=Magnitudes())
+        return replace(around(self.model, module), twin=Twin(), weight_parts=WeightParts())
 
     @staticmethod
     def given(model: Classifier, inputs: tuple[Any, ...], encoded: Callable[[Classifier, list[Any]], Batch]) -> "Place":

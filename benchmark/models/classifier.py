@@ -31,7 +31,7 @@ from benchmark.models.families import Family, read_weights
 from benchmark.models.label_matching import label_map
 from benchmark.models.next_token import CANDIDATES, CONTINUATION, VOCABULARY, Over, refuse_whole
 from benchmark.models.passes import Cost, Trace, share_of_tokens
-from benchmark.models.precision import Magnitudes, Twin
+from benchmark.models.precision import Twin, WeightParts
 from benchmark.models.read_rows import Narrow, Rows, lone_rows
 from benchmark.models.remarks import say_how_texts_are_read
 from benchmark.models.streams import Streams
@@ -76,7 +76,7 @@ class Classifier:
     memory_budget: int = 1 << 27
     cost: Cost = field(default_factory=Cost)
     twin: Twin = field(default_factory=Twin, repr=False, compare=False)
-    magnitudes: Magnitudes = field(default_factory=Magnitudes, repr=False, compare=False)
+    weight_parts: WeightParts = field(default_factory=WeightParts, repr=False, compare=False)
 
     def __repr__(self) -> str:
         shown = ", ".join([*self.labels[:4], *(["…"] if len(self.labels) > 4 else [])])

@@ -17,7 +17,7 @@ from torch import nn
 from benchmark.errors import NotApplicable
 from benchmark.models.blocks import blocks_of
 from benchmark.models.classifier import Classifier
-from benchmark.models.precision import Magnitudes, Twin, around
+from benchmark.models.precision import Twin, WeightParts, around
 from benchmark.randomness import generator
 
 HEAD, POOLER, EMBEDDINGS = "head", "pooler", "embeddings"
@@ -92,7 +92,9 @@ def freshly(model: Classifier, stages: Sequence[Stage], seed: int) -> Classifier
                 parameter.zero_()
     told = "\0".join([model.fingerprint, str(seed), *(stage.name for stage in stages)])
     fresh = around(model, module.eval())
-    return replace(fresh, twin=Twin(), magnitudes=Magnitudes(), fingerprint=hashlib.sha256(told.encode()).hexdigest())
+    return replace(
+        fresh, twin=Twin(), weight_parts=WeightParts(), fingerprint=hashlib.sha256(told.encode()).hexdigest()
+    )
 
 
 def _is_bias_of_matrix(owner: nn.Module, parameter: nn.Parameter) -> bool:

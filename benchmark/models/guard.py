@@ -594,7 +594,7 @@ class _Inputs:
 class _Kept:
     """All that a foreign method may not change, as it is.
 
-    A float64 twin of the model and magnitudes of its weights, which ours share, are out of its reach meanwhile.
+    A float64 twin of the model and parts of its weights, which ours share, are out of its reach meanwhile.
     """
 
     model: Classifier
@@ -602,10 +602,10 @@ class _Kept:
     target: Target | None
     _parts: list[Any] = field(init=False)
     _twin: Twin = field(init=False)
-    _magnitudes: dict[int, Any] = field(init=False)
+    _weight_parts: dict[Any, Any] = field(init=False)
 
     def __post_init__(self) -> None:
-        module, twin, magnitudes = self.model.model, self.model.twin, self.model.magnitudes
+        module, twin, parts = self.model.model, self.model.twin, self.model.weight_parts
         self._parts = [
             _Process(),
             _Modules(module, None),
@@ -615,12 +615,12 @@ class _Kept:
         ]
         self._twin = Twin(twin.source, twin.state, twin.modules)
         twin.source, twin.state, twin.modules = None, (), {}
-        self._magnitudes, magnitudes.kept = magnitudes.kept, {}
+        self._weight_parts, parts.kept = parts.kept, {}
 
     def put_back(self) -> list[str]:
         """What has changed, in words, after it was put back."""
         what = [words for part in self._parts for words in part.put_back()]
         twin = self.model.twin
         twin.source, twin.state, twin.modules = self._twin.source, self._twin.state, self._twin.modules
-        self.model.magnitudes.kept = self._magnitudes
+        self.model.weight_parts.kept = self._weight_parts
         return what

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from benchmark.errors import NotApplicable
 from benchmark.models.classifier import Classifier
 from benchmark.models.embeddings import embedding_modules
-from benchmark.models.precision import Magnitudes, Twin
+from benchmark.models.precision import Twin, WeightParts
 
 
 @contextmanager
@@ -41,4 +41,4 @@ def noisy(model: Classifier, noise: Float[Tensor, "1 T D"]) -> Iterator[Classifi
     with ExitStack() as stack:
         for module in modules:
             stack.callback(module.register_forward_hook(hook).remove)
-        yield replace(model, twin=Twin(), magnitudes=Magnitudes(), fingerprint=sha256(told.encode()).hexdigest())
+        yield replace(model, twin=Twin(), weight_parts=WeightParts(), fingerprint=sha256(told.encode()).hexdigest())

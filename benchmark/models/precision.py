@@ -1,10 +1,11 @@
-"""What is made of a model's weights and kept: a twin in a wider precision, for what cancels in its own, and magnitudes.
+"""What is made of a model's weights and kept: a twin in a wider precision, for what cancels in its own, and |W|, W⁺, W⁻.
 
 Both are made again where a weight has changed since. A change is noticed where it goes through torch (in place, or by
 another tensor in its stead), not where it is written through `.data` or through an array that shares memory.
 """
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Literal
@@ -25,7 +26,15 @@ which the rounded weights then run in, since differences of relevance have no di
 _State = tuple[int, int]
 """Where a weight lies, and how often it was changed in place."""
 
-_MAGNITUDES_LIMIT = 1 << 28
+WeightPart = Literal["magnitude", "positive", "negative"]
+"""`|W|`, `W⁺ = max(W, 0)` or `W⁻ = min(W, 0)`."""
+
+_MADE: dict[WeightPart, Callable[[Tensor], Tensor]] = {
+    "magnitude": torch.abs,
+    "positive": lambda weight: weight.clamp(min=0),
+    "negative": lambda weight: weight.clamp(max=0),
+}
+_PARTS_LIMIT = 1 << 28
 
 
 @dataclass
@@ -97,35 +106,38 @@ def batch_for(model: "Classifier", batch: Batch) -> Batch:
 
 
 @dataclass
-class Magnitudes:
-    """|W| of weights, as far as `limit` bytes hold them; made again where a weight has changed since.
+class WeightParts:
+    """|W|, W⁺ and W⁻ of weights, as far as `limit` bytes hold them; made again where a weight has changed since.
 
-    Making them costs as much as a tenth of a pass over a short text.
+    Making |W| of all weights costs as much as a tenth of a pass over a short text.
 
     Attributes:
         limit: bytes.
-        kept: by identity of the weight: the weight, where it lies and how often it was changed, its magnitude.
+        kept: by identity of the weight and part: the weight, where it lies and how often it was changed, its part.
     """
 
-    limit: int = _MAGNITUDES_LIMIT
-    kept: dict[int, tuple[Tensor, _State, Tensor]] = field(default_factory=dict, repr=False)
+    limit: int = _PARTS_LIMIT
+    kept: dict[tuple[int, WeightPart], tuple[Tensor, _State, Tensor]] = field(default_factory=dict, repr=False)
 
-    def of(self, weight: Tensor) -> Tensor:
-        """`|W|`."""
-        state = _state(weight)
-        found = self.kept.pop(id(weight), None)
-        same = found is not None and found[0] is weight and found[1] == state
-        magnitude = found[2] if found is not None and same else weight.detach().abs()
-        if isinstance(weight, nn.Parameter) and self._size() + magnitude.nbytes <= self.limit:
-            self.kept[id(weight)] = weight, state, magnitude
-        return magnitude
+    def of(self, weight: Tensor, part: WeightPart) -> Tensor:
+        """The part of the weight."""
+        state, key = _state(weight), (id(weight), part)
+        found = self.kept.get(key)
+        if found is not None:
+            if found[0] is weight and found[1] == state:
+                return found[2]
+            del self.kept[key]
+        made = _MADE[part](weight.detach())
+        if isinstance(weight, nn.Parameter) and self._size() + made.nbytes <= self.limit:
+            self.kept[key] = weight, state, made
+        return made
 
     def _size(self) -> int:
-        return sum(magnitude.nbytes for _, _, magnitude in self.kept.values())
+        return sum(made.nbytes for _, _, made in self.kept.values())
 
-    def __reduce__(self) -> tuple[type["Magnitudes"], tuple[int]]:
+    def __reduce__(self) -> tuple[type["WeightParts"], tuple[int]]:
         """Copies begin empty: their weights are others."""
-        return Magnitudes, (self.limit,)
+        return WeightParts, (self.limit,)
 
 
 def _state(weight: Tensor) -> _State:

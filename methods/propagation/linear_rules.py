@@ -12,8 +12,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from benchmark.models.precision import WeightPart
 from methods.propagation.mode import apply
-from methods.propagation.phases import TwoPhased, magnitude_of
+from methods.propagation.phases import TwoPhased, weight_parts
 from methods.propagation.rules import STABILISER, divide
 
 
@@ -21,8 +22,8 @@ from methods.propagation.rules import STABILISER, divide
 class PositiveLinear:
     """α = 1, both signs of x in one denominator (Chefer 2021a, eq. 6-7 as in their code; bias ignored).
 
-    `R_i = Σ_j c_ij⁺ R_j / Σ_i c_ij⁺`, which is α-β with β = 0. With Z = (xWᵀ + |x||W|ᵀ)/2 and S = R/Z it is computed as
-    `R_x = (x ⊙ (S W) + |x| ⊙ (S|W|))/2`: the same with half of the products.
+    `R_i = Σ_j c_ij⁺ R_j / Σ_i c_ij⁺`, which is α-β with β = 0. As Σ c⁺ = Z/2 with Z = xWᵀ + |x||W|ᵀ, it is computed from
+    S = R/Z as `R_x = x ⊙ (S W) + |x| ⊙ (S|W|)`: the same with half of the products.
     """
 
     epsilon: ClassVar[float] = STABILISER
@@ -31,7 +32,7 @@ class PositiveLinear:
     def __call__(self, operation: Callable[..., Tensor], *operands: Any) -> Tensor:
         """`x Wᵀ + b`."""
         x, weight, *bias = operands
-        result: Tensor = apply(_PositiveLinear, x, weight, magnitude_of(weight), *bias)
+        result: Tensor = apply(_PositiveLinear, x, weight, weight_parts()(weight, "magnitude"), *bias)
         return result
 
 
@@ -40,16 +41,15 @@ class _PositiveLinear(TwoPhased, torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, magnitude: Tensor, bias: Tensor | None = None) -> Tensor:
         _PositiveLinear.remember(ctx)
         product = F.linear(x, weight)
-        denominator = F.linear(x.abs(), magnitude).add_(product).mul_(0.5)
-        ctx.save_for_backward(x, weight, magnitude, denominator)
-        return product if bias is None else product + bias
+        ctx.save_for_backward(x, weight, magnitude, F.linear(x.abs(), magnitude).add_(product))
+        return product if bias is None else product.add_(bias)
 
     @staticmethod
     def backward(ctx: Any, relevance: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, magnitude, denominator = ctx.saved_tensors
+        x, weight, magnitude, twice = ctx.saved_tensors
         if _PositiveLinear.is_gradient(ctx):
             return relevance @ weight, None, None, None
-        shares = divide(relevance, denominator).mul_(0.5)
+        shares = divide(relevance, twice, 2 * STABILISER)
         signed = (shares @ weight).mul_(x)
         return signed.addcmul_(x.abs(), shares @ magnitude), None, None, None
 
@@ -74,6 +74,7 @@ class _SeparateLinear(TwoPhased, torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         _SeparateLinear.remember(ctx)
+        ctx.part_of = weight_parts()
         ctx.save_for_backward(x, weight)
         return F.linear(x, weight, bias)
 
@@ -83,10 +84,12 @@ class _SeparateLinear(TwoPhased, torch.autograd.Function):
         if _SeparateLinear.is_gradient(ctx):
             return relevance @ weight, None, None
 
-        def part(x_part: Tensor, weight_part: Tensor) -> Tensor:
-            return x_part * (divide(relevance, F.linear(x_part, weight_part)) @ weight_part)
+        def of(x_part: Tensor, part: WeightPart) -> Tensor:
+            weights: Tensor = ctx.part_of(weight, part)
+            return (divide(relevance, F.linear(x_part, weights)) @ weights).mul_(x_part)
 
-        return part(x.clamp(min=0), weight.clamp(min=0)) + part(x.clamp(max=0), weight.clamp(max=0)), None, None
+        positive, negative = of(x.clamp(min=0), "positive"), of(x.clamp(max=0), "negative")
+        return positive.add_(negative), None, None
 
 
 class SignSplitting(ABC):
@@ -110,7 +113,8 @@ class _SignSplitting(TwoPhased, torch.autograd.Function):
     def forward(ctx: Any, rule: SignSplitting, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         _SignSplitting.remember(ctx)
         halves = torch.cat((x.clamp(min=0), x.clamp(max=0)), -1)
-        up, down = weight.clamp(min=0), weight.clamp(max=0)
+        ctx.part_of = weight_parts()
+        up, down = ctx.part_of(weight, "positive"), ctx.part_of(weight, "negative")
         positive, negative = F.linear(halves, torch.cat((up, down), 1)), F.linear(halves, torch.cat((down, up), 1))
         if bias is not None:
             positive, negative = positive + bias.clamp(min=0), negative + bias.clamp(max=0)
@@ -124,7 +128,7 @@ class _SignSplitting(TwoPhased, torch.autograd.Function):
         if _SignSplitting.is_gradient(ctx):
             return None, relevance @ weight, None, None
         to_positive, to_negative = ctx.rule.shares(relevance, positive, negative)
-        up, down = weight.clamp(min=0), weight.clamp(max=0)
+        up, down = ctx.part_of(weight, "positive"), ctx.part_of(weight, "negative")
         above, below = to_positive @ up + to_negative @ down, to_positive @ down + to_negative @ up
         return None, x.clamp(min=0).mul_(above).add_(x.clamp(max=0).mul_(below)), None, None
 

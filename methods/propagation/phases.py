@@ -1,4 +1,4 @@
-"""What a pass tells its rules: that one graph serves two backward passes, and where magnitudes of weights are kept.
+"""What a pass tells its rules: that one graph serves two backward passes, and where |W|, W⁺ and W⁻ are kept.
 
 The two passes are the plain gradient, and then the relevance of the rules. A rule's autograd function asks its phase which
 of the two it is in. The forward pass, which both share, is made once.
@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmark.models.precision import Magnitudes
+from benchmark.models.precision import WeightPart, WeightParts
 
 
 @dataclass
@@ -47,23 +47,23 @@ def counting_relevance() -> Callable[[], bool]:
     return lambda: phase is None or not phase.gradient
 
 
-_MAGNITUDES: ContextVar[Magnitudes | None] = ContextVar("magnitudes", default=None)
+_WEIGHT_PARTS: ContextVar[WeightParts | None] = ContextVar("weight_parts", default=None)
 
 
 @contextmanager
-def keeping(magnitudes: Magnitudes) -> Iterator[None]:
-    """Rules that run in this block take the magnitudes of weights from here."""
-    token = _MAGNITUDES.set(magnitudes)
+def keeping(parts: WeightParts) -> Iterator[None]:
+    """Rules that run in this block take |W|, W⁺ and W⁻ from here."""
+    token = _WEIGHT_PARTS.set(parts)
     try:
         yield
     finally:
-        _MAGNITUDES.reset(token)
+        _WEIGHT_PARTS.reset(token)
 
 
-def magnitude_of(weight: Tensor) -> Tensor:
-    """`|W|`, kept where a pass says so."""
-    magnitudes = _MAGNITUDES.get()
-    return weight.abs() if magnitudes is None else magnitudes.of(weight)
+def weight_parts() -> Callable[[Tensor, WeightPart], Tensor]:
+    """Gives a part of a weight, kept where the pass that is running says so; it serves the backward pass as well."""
+    parts = _WEIGHT_PARTS.get()
+    return (WeightParts(limit=0) if parts is None else parts).of
 
 
 @dataclass(frozen=True)

@@ -129,7 +129,7 @@ def visit_relevances(
 
     @contextmanager
     def scope() -> Iterator[None]:
-        with keeping(model.magnitudes), propagating(model.model, _mode(rules)):
+        with keeping(model.weight_parts), propagating(model.model, _mode(rules)):
             yield
 
     def product(layer: int, recorded: Tensor, slope: Tensor) -> None:
@@ -219,7 +219,7 @@ def relevance_pass(
     """
     phases = two_phases() if gradient else nullcontext(Phase())
     whole: tuple[Recorded, ...] = ("hidden",) if kept_ledger() is not None and record != "hidden" else ()
-    with phases as phase, keeping(model.magnitudes), propagating(model.model, _mode(rules)):
+    with phases as phase, keeping(model.weight_parts), propagating(model.model, _mode(rules)):
         trace = model.run(batch, record=(record, *whole), grad=True, rows="read", edits=_edits(rules))
     recorded = _recorded(trace, record)
     phase.gradient = gradient

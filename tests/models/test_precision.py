@@ -1,4 +1,4 @@
-"""The float64 twin of a model: made once, made anew after a change, and nothing of the model in it."""
+"""What is made of a model's weights: made once, made anew after a change, and nothing of the model in the float64 twin."""
 
 import copy
 
@@ -8,7 +8,7 @@ import torch
 import benchmark
 from benchmark.checking import small_models
 from benchmark.errors import NotApplicable
-from benchmark.models.precision import precise
+from benchmark.models.precision import WeightParts, precise
 
 
 @pytest.fixture(scope="module")
@@ -93,3 +93,26 @@ def test_a_device_without_float64_says_so_and_what_to_do(model, monkeypatch):
     monkeypatch.setattr(torch, "zeros", refusing)
     with pytest.raises(NotApplicable, match=r"set model\.device=cpu, or precision=model"):
         precise(model, "float64")
+
+
+def test_parts_of_weights_are_kept_and_made_again_after_a_change(model):
+    weight, parts = model.model.classifier.weight, WeightParts()
+    signs = {"magnitude": weight.abs(), "positive": weight.clamp(min=0), "negative": weight.clamp(max=0)}
+    for part, expected in signs.items():
+        assert torch.equal(parts.of(weight, part), expected)
+        assert parts.of(weight, part) is parts.of(weight, part)
+    first = parts.of(weight, "positive")
+    with torch.no_grad():
+        weight.neg_()
+    assert torch.equal(parts.of(weight, "positive"), -signs["negative"])
+    assert parts.of(weight, "positive") is not first
+    assert len(parts.kept) == 3
+
+
+def test_parts_of_weights_are_kept_within_their_limit(model):
+    weight = model.model.classifier.weight
+    parts = WeightParts(limit=weight.nbytes)
+    parts.of(weight, "positive")
+    assert torch.equal(parts.of(weight, "negative"), weight.clamp(max=0))
+    assert [part for _, part in parts.kept] == ["positive"]
+    assert not copy.deepcopy(parts).kept

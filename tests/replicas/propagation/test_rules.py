@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from methods.propagation import rules
 from methods.propagation.rules import (
     HALVED_SUM,
     HALVES,
@@ -20,6 +21,16 @@ from methods.propagation.rules import (
 from tests.replicas.conftest import assert_same, numbers
 from tests.replicas.propagation.by_hand import EPSILON, divide, published_divide, relevance_of
 from tests.replicas.registry import replicates
+
+
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("epsilon", [0.0, 0.01])
+def test_a_sum_of_zero_shares_out_nothing(epsilon, signed):
+    """R / (z + ε) or R / (z + ε sign z), and 0 where z = 0, of either sign."""
+    z, relevance = torch.tensor([2.0, 0.0, -3.0, -0.0]), torch.tensor([1.0, 5.0, -1.0, 7.0])
+    apart = torch.tensor([epsilon, 0, -epsilon if signed else epsilon, 0])
+    expected = torch.where(z == 0, 0.0, relevance / (z + apart))
+    assert torch.equal(rules.divide(relevance, z, epsilon, signed=signed), expected)
 
 
 def softmax(scores):
