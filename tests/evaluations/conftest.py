@@ -19,6 +19,7 @@ from transformers import (
 
 from benchmark.models import load_model
 from benchmark.types import Attribution, Batch
+from tests.evaluations.edge_examples import FAMILIES, load, scored
 
 GOOD, BAD = ("good", "fine", "great", "lovely"), ("bad", "dull", "awful", "poor")
 FILLER = ("the", "film", "was", "a", "story", "plot", "seen", "it", "un", "##told", "##ly")
@@ -131,6 +132,19 @@ def vision(tmp_path_factory):
 def batch(tiny) -> Batch:
     """Texts of different lengths, one of them a single word, some words of several tokens; labels in 0 … 2."""
     return tiny.encode(TEXTS, labels=[0, 1, 2, 0, -1])
+
+
+@pytest.fixture(scope="session", params=FAMILIES)
+def served(request, tmp_path_factory):
+    """(model, batch, attribution with attention × gradient on the edges) of a family."""
+    model, batch = load(request.param, tmp_path_factory.mktemp("edges"))
+    return model, batch, scored(model, batch)
+
+
+@pytest.fixture(scope="session")
+def bert(tmp_path_factory):
+    model, batch = load("bert", tmp_path_factory.mktemp("edges"))
+    return model, batch, scored(model, batch)
 
 
 def polarity(word: str) -> float:

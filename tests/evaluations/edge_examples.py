@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 import torch
 
 from benchmark.checking import small_models
@@ -21,19 +20,6 @@ def load(family, folder):
     batch = model.encode(small_models.inputs(family), labels=[0, 2, -1])
     rationale = tuple(np.arange(int(n)) % 3 == 0 if b != 1 else None for b, n in enumerate(batch.n_units))
     return model, replace(batch, rationale=rationale)
-
-
-@pytest.fixture(scope="session", params=FAMILIES)
-def served(request, tmp_path_factory):
-    """(model, batch, attribution with attention × gradient on the edges) of a family."""
-    model, batch = load(request.param, tmp_path_factory.mktemp("edges"))
-    return model, batch, scored(model, batch)
-
-
-@pytest.fixture(scope="session")
-def bert(tmp_path_factory):
-    model, batch = load("bert", tmp_path_factory.mktemp("edges"))
-    return model, batch, scored(model, batch)
 
 
 def scored(model, batch):

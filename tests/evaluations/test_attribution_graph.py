@@ -12,11 +12,11 @@ from benchmark.results.graph import agreement, attribution_graph
 from benchmark.settings.making import build
 from benchmark.types import Attribution
 from tests.evaluations.conftest import figure_of, values_of
-from tests.evaluations.edge_examples import bert, no_edges, same_rows, selected, served  # noqa: F401 - fixtures
+from tests.evaluations.edge_examples import no_edges, same_rows, selected
 
 
 @pytest.mark.parametrize("construction", ["paper", "script"])
-def test_rows_are_those_of_each_example_s_own_graphs(served, construction):  # noqa: F811
+def test_rows_are_those_of_each_example_s_own_graphs(served, construction):
     model, batch, attribution = served
     rows = AttributionGraphs(construction=construction).rows(model, batch, attribution)
     ends = {"first": [0] * 3, "last": [int(n) - 1 for n in batch.attention_mask.sum(1)]}[model.family.read]
@@ -40,7 +40,7 @@ def test_rows_are_those_of_each_example_s_own_graphs(served, construction):  # n
     assert values_of(rows, "nodes_mean") == pytest.approx(means.to_dict())
 
 
-def test_padding_and_composition_of_batches_change_nothing(served):  # noqa: F811
+def test_padding_and_composition_of_batches_change_nothing(served):
     model, batch, attribution = served
     evaluation = AttributionGraphs()
     whole = evaluation.rows(model, batch, attribution)
@@ -48,7 +48,7 @@ def test_padding_and_composition_of_batches_change_nothing(served):  # noqa: F81
     same_rows(whole, pd.concat(parts))
 
 
-def test_a_graph_of_the_rationale_s_words_is_perfect(bert):  # noqa: F811
+def test_a_graph_of_the_rationale_s_words_is_perfect(bert):
     """Edges among the rationale's tokens alone, in the layer that is walked first."""
     model, batch, attribution = bert
     edges = torch.zeros_like(attribution.edges)
@@ -65,7 +65,7 @@ def test_a_graph_of_the_rationale_s_words_is_perfect(bert):  # noqa: F811
     assert {f.metric for f in figures} == set(evaluation.metrics)
 
 
-def test_words_of_a_query_are_left_out(bert):  # noqa: F811
+def test_words_of_a_query_are_left_out(bert):
     model, batch, attribution = bert
     asked = replace(batch, query_units=(int(batch.n_units[0]), 0, 1))
     rows = AttributionGraphs().rows(model, asked, attribution)
@@ -80,7 +80,7 @@ def test_pairs_are_served(tiny):
     assert not rows.metric.str.startswith("rationale").any()
 
 
-def test_options_and_refusals(bert):  # noqa: F811
+def test_options_and_refusals(bert):
     model, batch, _ = bert
     assert build("evaluations/attribution_graph") == AttributionGraphs(thresholds=TENTHS)
     with pytest.raises(NotApplicable, match="the method does not score edges"):

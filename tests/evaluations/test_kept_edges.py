@@ -22,7 +22,7 @@ from benchmark.results.graph import attribution_graph
 from benchmark.results.optimal_graph import RandomTrees
 from benchmark.settings.making import build
 from tests.evaluations.conftest import figure_of, values_of
-from tests.evaluations.edge_examples import bert, no_edges, same_rows, selected, served  # noqa: F401 - fixtures
+from tests.evaluations.edge_examples import no_edges, same_rows, selected
 
 THRESHOLDS = (0.2, 0.4, 0.8)
 
@@ -84,7 +84,7 @@ def check(rows, name, x, uid, logits, target, label):
 @pytest.mark.parametrize(
     ("construction", "keep_self", "renormalise"), [("paper", False, False), ("script", True, True)]
 )
-def test_curves_equal_the_slow_loop(served, construction, keep_self, renormalise):  # noqa: F811
+def test_curves_equal_the_slow_loop(served, construction, keep_self, renormalise):
     model, batch, attribution = served
     attribution = distinct_scores(batch, attribution)
     evaluation = KeptEdges(
@@ -130,7 +130,7 @@ def test_curves_equal_the_slow_loop(served, construction, keep_self, renormalise
 
 
 @pytest.mark.parametrize("renormalise", [False, True])
-def test_all_edges_are_the_unedited_model_and_none_is_no_attention(served, renormalise):  # noqa: F811
+def test_all_edges_are_the_unedited_model_and_none_is_no_attention(served, renormalise):
     """To the last bit, whatever the scores are."""
     model, batch, _ = served
     cells = attended(model, batch)
@@ -141,7 +141,7 @@ def test_all_edges_are_the_unedited_model_and_none_is_no_attention(served, renor
     assert not nothing.equal(whole)
 
 
-def test_the_ends_of_the_curve_do_not_depend_on_the_scores(served):  # noqa: F811
+def test_the_ends_of_the_curve_do_not_depend_on_the_scores(served):
     model, batch, attribution = served
     unedited = model.run(batch).probabilities
     for edges in (attribution.edges, -attribution.edges):
@@ -163,7 +163,7 @@ def test_rows_are_rescaled_unless_nothing_is_left():
     assert KeepEdges(keep)(0, probabilities)[0, 0, 0].tolist() == [0.5, 0.3, 0.0]
 
 
-def test_random_graphs_have_as_many_edges_of_the_same_kind_in_each_layer(served):  # noqa: F811
+def test_random_graphs_have_as_many_edges_of_the_same_kind_in_each_layer(served):
     model, batch, _ = served
     cells = attended(model, batch)
     lengths = batch.attention_mask.sum(1).tolist()
@@ -183,7 +183,7 @@ def test_random_graphs_have_as_many_edges_of_the_same_kind_in_each_layer(served)
         assert not other.equal(drawn)
 
 
-def test_cells_that_exist(served):  # noqa: F811
+def test_cells_that_exist(served):
     model, batch, _ = served
     cells = attended(model, batch)
     for b in range(len(batch)):
@@ -192,7 +192,7 @@ def test_cells_that_exist(served):  # noqa: F811
         assert not cells.triu(1).any()
 
 
-def test_padding_and_composition_of_batches_change_nothing(served):  # noqa: F811
+def test_padding_and_composition_of_batches_change_nothing(served):
     model, batch, attribution = served
     evaluation = KeptEdges(thresholds=THRESHOLDS)
     whole = evaluation.rows(model, batch, attribution)
@@ -207,7 +207,7 @@ def test_padding_and_composition_of_batches_change_nothing(served):  # noqa: F81
         same_rows(whole[whole.uid == one.uids[0]], evaluation.rows(model, alone, own))
 
 
-def test_a_small_budget_of_memory_changes_nothing(bert, monkeypatch):  # noqa: F811
+def test_a_small_budget_of_memory_changes_nothing(bert, monkeypatch):
     model, batch, attribution = bert
     evaluation, model = KeptEdges(thresholds=THRESHOLDS), replace(model, max_tokens=30)
     whole = evaluation.rows(model, batch, attribution)
@@ -224,7 +224,7 @@ def test_a_small_budget_of_memory_changes_nothing(bert, monkeypatch):  # noqa: F
     assert max(sizes) <= 8 * 3 * 12 * 12
 
 
-def test_equal_masks_run_once(bert):  # noqa: F811
+def test_equal_masks_run_once(bert):
     model, batch, _ = bert
     cells = attended(model, batch)
     before = model.cost.forward_passes
@@ -232,7 +232,7 @@ def test_equal_masks_run_once(bert):  # noqa: F811
     assert model.cost.forward_passes - before == 2 * len(batch)
 
 
-def test_nothing_to_keep(bert):  # noqa: F811
+def test_nothing_to_keep(bert):
     """Without a positive score there is no graph: all of its curves are those of no attention."""
     model, batch, attribution = bert
     rows = KeptEdges().rows(model, batch, replace(attribution, edges=-attribution.edges.abs()))
@@ -243,7 +243,7 @@ def test_nothing_to_keep(bert):  # noqa: F811
             assert values_of(rows, f"{kind}_probability", 0.4)[uid] == pytest.approx(expected, abs=1e-9)
 
 
-def test_all_metrics_are_reported_within_their_bounds(bert):  # noqa: F811
+def test_all_metrics_are_reported_within_their_bounds(bert):
     model, batch, attribution = bert
     evaluation = KeptEdges()
     figures = evaluation.reduce(evaluation.rows(model, batch, attribution))
@@ -255,7 +255,7 @@ def test_all_metrics_are_reported_within_their_bounds(bert):  # noqa: F811
     assert figure_of(figures, "kept_accuracy", 0.5).n == 2
 
 
-def test_options_and_refusals(bert):  # noqa: F811
+def test_options_and_refusals(bert):
     model, batch, _ = bert
     assert build("evaluations/kept_edges") == KeptEdges()
     with pytest.raises(NotApplicable, match="the method does not score edges"):

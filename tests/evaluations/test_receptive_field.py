@@ -9,7 +9,7 @@ from benchmark.errors import NotApplicable, UserError
 from benchmark.evaluations.receptive_field import ReceptiveField
 from benchmark.settings.making import build
 from tests.evaluations.conftest import figure_of, values_of
-from tests.evaluations.edge_examples import bert, no_edges, same_rows, selected, served  # noqa: F401 - fixtures
+from tests.evaluations.edge_examples import no_edges, same_rows, selected
 
 
 def slow_distances(scores, terminal, threshold, *, self_edges):
@@ -26,7 +26,7 @@ def slow_distances(scores, terminal, threshold, *, self_edges):
 
 
 @pytest.mark.parametrize(("threshold", "self_edges"), [(0.4, True), (0.1, False)])
-def test_distances_equal_the_slow_loop(served, threshold, self_edges):  # noqa: F811
+def test_distances_equal_the_slow_loop(served, threshold, self_edges):
     model, batch, attribution = served
     rows = ReceptiveField(threshold=threshold, self_edges=self_edges).rows(model, batch, attribution)
     lengths = batch.attention_mask.sum(1).tolist()
@@ -48,7 +48,7 @@ def test_distances_equal_the_slow_loop(served, threshold, self_edges):  # noqa: 
     assert found >= 2 * (model.n_layers - 1)  # not all have a positive score; in the last layer the terminal alone has
 
 
-def test_a_band_by_hand(bert):  # noqa: F811
+def test_a_band_by_hand(bert):
     """Every token reads the one two places before it, and less of the next."""
     model, batch, attribution = bert
     edges = torch.zeros_like(attribution.edges)
@@ -66,7 +66,7 @@ def test_a_band_by_hand(bert):  # noqa: F811
     assert not [f for f in figures if f.metric == "distance_mean" and f.x > 0]
 
 
-def test_padding_and_composition_of_batches_change_nothing(served):  # noqa: F811
+def test_padding_and_composition_of_batches_change_nothing(served):
     model, batch, attribution = served
     evaluation = ReceptiveField()
     whole = evaluation.rows(model, batch, attribution)
@@ -74,7 +74,7 @@ def test_padding_and_composition_of_batches_change_nothing(served):  # noqa: F81
     same_rows(whole, pd.concat(parts))
 
 
-def test_options_and_refusals(bert):  # noqa: F811
+def test_options_and_refusals(bert):
     model, batch, attribution = bert
     assert build("evaluations/receptive_field") == ReceptiveField()
     assert ReceptiveField(quantiles=[0.05]).metrics.keys() == {"distance", "distance_mean", "distance_q05", "edges"}

@@ -21,7 +21,7 @@ from benchmark.run.workbench import open_setting
 from benchmark.settings.configuration import compose
 from benchmark.types import Batch
 from tests import text_models
-from tests.run.test_image_input import checkpoint, words  # noqa: F401
+from tests.run.test_image_input import words
 from tests.tasks.image_data import write_folder
 
 IMAGE = 3 * 16 * 16 * 4  # bytes of one of the checkpoint's images
@@ -56,7 +56,7 @@ def pictures(tmp_path, each):
     return folder, tmp_path / f"boxes{each}.csv"
 
 
-def compared(checkpoint, tmp_path, each, *more):  # noqa: F811
+def compared(checkpoint, tmp_path, each, *more):
     folder, boxes = pictures(tmp_path, each)
     chosen = (f"task.boxes={boxes}", "batch_size=2", "methods=[rollout,gradient_x_input]", "analyses=[]")
     tests = "evaluations=[perturbation,rationale,localisation]"
@@ -66,7 +66,7 @@ def compared(checkpoint, tmp_path, each, *more):  # noqa: F811
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("no_pictures")
-def test_no_more_pixels_are_alive_with_four_times_as_many_images(checkpoint, tmp_path, monkeypatch):  # noqa: F811
+def test_no_more_pixels_are_alive_with_four_times_as_many_images(checkpoint, tmp_path, monkeypatch):
     monkeypatch.setattr(encoded, "ROOM", 6 * IMAGE)
     most = {}
     for each in (2, 8):
@@ -82,7 +82,7 @@ def test_no_more_pixels_are_alive_with_four_times_as_many_images(checkpoint, tmp
 
 @pytest.mark.usefixtures("no_pictures")
 def test_rows_and_attributions_are_the_same_to_the_byte_however_little_is_held(
-    checkpoint,  # noqa: F811
+    checkpoint,
     tmp_path,
     monkeypatch,
 ):
@@ -98,7 +98,7 @@ def test_rows_and_attributions_are_the_same_to_the_byte_however_little_is_held(
     assert all(np.array_equal(one, two) for one, two in zip(found[0][1], found[1][1], strict=True))
 
 
-def test_a_plan_opens_one_batch(checkpoint, tmp_path, monkeypatch):  # noqa: F811
+def test_a_plan_opens_one_batch(checkpoint, tmp_path, monkeypatch):
     monkeypatch.setattr(encoded, "ROOM", 8 * IMAGE)
     folder, boxes = pictures(tmp_path, 16)
     config = compose("config", words(checkpoint, folder, f"task.boxes={boxes}", "batch_size=4", "methods=[rollout]"))
@@ -173,7 +173,7 @@ def test_an_example_that_changes_meanwhile_is_one_line(texts):
     assert "\n" not in str(caught.value)
 
 
-def test_units_and_labels_of_images_open_no_file_and_what_travels_is_whole(checkpoint, tmp_path, monkeypatch):  # noqa: F811
+def test_units_and_labels_of_images_open_no_file_and_what_travels_is_whole(checkpoint, tmp_path, monkeypatch):
     monkeypatch.setattr(encoded, "ROOM", 1)
     folder, boxes = pictures(tmp_path, 4)
     config = compose("config", words(checkpoint, folder, f"task.boxes={boxes}", "batch_size=4", "methods=[rollout]"))
