@@ -23,8 +23,8 @@ def install() -> None:
         setattr(ImportlibResourcesConfigSource, name, _asked_once(getattr(ImportlibResourcesConfigSource, name)))
     ConfigRepository.load_config = _loaded_once(ConfigRepository.load_config)
     merge = ConfigLoaderImpl._compose_config_from_defaults_list
-    ConfigLoaderImpl._compose_config_from_defaults_list = _merged_once(merge)  # type: ignore[method-assign]
-    CachingConfigRepository.__init__ = _start  # type: ignore[method-assign]
+    ConfigLoaderImpl._compose_config_from_defaults_list = _merged_once(merge)  # type: ignore[method-assign]  # of Hydra, for the suite alone
+    CachingConfigRepository.__init__ = _start  # type: ignore[method-assign]  # of Hydra, for the suite alone
 
 
 def _asked_once(ask: Callable[[Any, str], bool]) -> Callable[[Any, str], bool]:

@@ -192,7 +192,7 @@ def start(main: Callable[..., Any], look: Look, words: Sequence[str]) -> None:
             _report_sweep(sweep, out, shared.get("report"))
 
 
-@hydra.main(version_base="1.3", config_path="pkg://conf", config_name="config")  # type: ignore[untyped-decorator]
+@hydra.main(version_base="1.3", config_path="pkg://conf", config_name="config")  # type: ignore[untyped-decorator]  # untyped in hydra
 def compare(config: DictConfig) -> None:
     """Run one comparison and print its leaderboard."""
     run_guarded(config)
@@ -220,14 +220,14 @@ def run_guarded(config: DictConfig) -> None:
         _print(comparison, trust=ReportSettings.read(config.get("report")).trust)
 
 
-@hydra.main(version_base="1.3", config_path="pkg://conf", config_name="config")  # type: ignore[untyped-decorator]
+@hydra.main(version_base="1.3", config_path="pkg://conf", config_name="config")  # type: ignore[untyped-decorator]  # untyped in hydra
 def plan(config: DictConfig) -> None:
     """Plan one comparison and print the table."""
     with in_one_line(Kept("no plan is kept", Path(str(config.get("out"))))):
         _plan(config)
 
 
-@hydra.main(version_base="1.3", config_path="pkg://conf", config_name="train")  # type: ignore[untyped-decorator]
+@hydra.main(version_base="1.3", config_path="pkg://conf", config_name="train")  # type: ignore[untyped-decorator]  # untyped in hydra
 def fine_tune(config: DictConfig) -> None:
     """Fine-tune and say where the checkpoint lies."""
     out = Path(str(config.get("out")))

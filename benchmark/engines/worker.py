@@ -158,7 +158,7 @@ def _heard() -> Iterator[list[tuple[str, int, str]]]:
     """What the benchmark logs, to be said by the driver."""
     said: list[tuple[str, int, str]] = []
     handler = logging.Handler(logging.INFO)
-    handler.emit = lambda record: said.append((record.name, record.levelno, record.getMessage()))  # type: ignore[method-assign]
+    handler.emit = lambda record: said.append((record.name, record.levelno, record.getMessage()))  # type: ignore[method-assign]  # a handler of its own
     logger = logging.getLogger("benchmark")
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)

@@ -89,7 +89,7 @@ class Circuit(Averaged):
         object.__setattr__(self, "calibration", checked_calibration(self.calibration))
 
     @property
-    def part(self) -> Part:  # type: ignore[override]
+    def part(self) -> Part:  # type: ignore[override]  # a property where the base has a field
         """The field of an attribution that has the scores."""
         return _PARTS[self.level]
 

@@ -117,4 +117,4 @@ def prepared(model: Any) -> nn.Module:
     model.set_attn_implementation(IMPLEMENTATION)
     if getattr(model.config, "use_cache", False):
         model.config.use_cache = False
-    return model.eval().requires_grad_(requires_grad=False)  # type: ignore[no-any-return]
+    return model.eval().requires_grad_(requires_grad=False)  # type: ignore[no-any-return]  # of transformers

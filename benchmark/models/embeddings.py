@@ -16,7 +16,7 @@ def embedding_modules(model: nn.Module, family: Family, name: str) -> list[nn.Mo
     if family.embeddings:
         base: Any = model.base_model
         return list({id(module): module for module in map(base.get_submodule, family.embeddings)}.values())
-    embedding = model.get_input_embeddings()  # type: ignore[operator]
+    embedding = model.get_input_embeddings()  # type: ignore[operator]  # a module's attribute is a tensor or a module to mypy
     if not isinstance(embedding, nn.Module):
         raise UserError(f"the model '{name}' does not say which module embeds its tokens")
     return [embedding]

@@ -437,7 +437,7 @@ _SWITCHES = (
     _Switch("the random state of Python (draw from random.Random(seed))", random.getstate, random.setstate),
     _Switch(
         "the random state of numpy (draw from numpy.random.default_rng(seed))",
-        lambda: (lambda state: (state[0], state[1].tobytes(), *state[2:]))(np.random.get_state()),  # type: ignore[index]
+        lambda: (lambda state: (state[0], state[1].tobytes(), *state[2:]))(np.random.get_state()),  # type: ignore[index]  # numpy's legacy state is a tuple here
         lambda value: np.random.set_state((value[0], np.frombuffer(value[1], dtype=np.uint32), *value[2:])),
     ),
     _Switch("the seed of torch's random state (draw from a torch.Generator)", torch.initial_seed, lambda value: None),

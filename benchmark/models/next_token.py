@@ -92,7 +92,7 @@ class NextToken:
 
         handle = self.get_output_embeddings().register_forward_pre_hook(read_rows)  # not V logits of each other place
         try:
-            output = super().forward(input_ids=input_ids, logits_to_keep=kept, **more)  # type: ignore[misc]
+            output = super().forward(input_ids=input_ids, logits_to_keep=kept, **more)  # type: ignore[misc]  # mixed into a class of transformers
         finally:
             handle.remove()
         logits, output.vocabulary = output.logits, output.logits[:, 0]

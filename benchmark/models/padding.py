@@ -54,7 +54,7 @@ def padding_of(model: nn.Module, tokenizer: Any, family: Family, *, reads_end: b
     Raises:
         UserError: a decoder begins with the last token that is no padding, and the configuration pads with that very token.
     """
-    config: Any = model.config.get_text_config()  # type: ignore[union-attr, operator]
+    config: Any = model.config.get_text_config()  # type: ignore[union-attr, operator]  # a module's attribute is a tensor or a module to mypy
     own, size = config.pad_token_id, n_embeddings(model)
     ends = family.read == "last_end" and own == config.eos_token_id
     if ends and config.model_type in _WRAPPED:

@@ -129,7 +129,7 @@ class _Recomputing:
         active = {place: x for place, x in enumerate(leaves) if isinstance(x, Tensor) and x.requires_grad}
         constants = [None if place in active else leaf for place, leaf in enumerate(leaves)]
         block = _Block(self, forward, self.tape.layer, n_calls, constants, tuple(active), spec)
-        output = _Recomputed.apply(block, self.anchor, *active.values())  # type: ignore[no-untyped-call]
+        output = _Recomputed.apply(block, self.anchor, *active.values())  # type: ignore[no-untyped-call]  # untyped in torch
         self.tape.layer += n_calls
         return output if block.rest is None else (output, *block.take_rest())
 

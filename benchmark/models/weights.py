@@ -220,7 +220,7 @@ def load_weights(auto: Any, source: str, *, fresh_head: bool, **options: Any) ->
     refuse("other sizes:", (text for name, text in misfits.items() if below(name) or not fresh_head))
     if not fresh_head:
         _check_head(source, report)
-    return model  # type: ignore[no-any-return]
+    return model  # type: ignore[no-any-return]  # of transformers
 
 
 def _wrapper(report: Mapping[str, Any]) -> str:

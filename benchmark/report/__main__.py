@@ -9,7 +9,7 @@ from pathlib import Path
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
-from yaml import YAMLError  # type: ignore[import-untyped]
+from yaml import YAMLError  # type: ignore[import-untyped]  # has no types
 
 from benchmark.errors import UserError, near, one_line
 from benchmark.exits import Kept, guarded, on_termination

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import yaml  # type: ignore[import-untyped]
+import yaml  # type: ignore[import-untyped]  # has no types
 
 MAX_JSON = 1 << 26
 """Bytes of a JSON file: a record takes some tens of kilobytes, the graphs of eight long texts a few megabytes."""

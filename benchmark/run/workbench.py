@@ -266,7 +266,7 @@ def drawn_places(count: int, limit: int | None, seed: int) -> list[int]:
     """`limit` of `count` places, drawn without replacement by the seed, in order; all without a limit."""
     if limit is None or limit >= count:
         return list(range(count))
-    return np.sort(np.random.default_rng(seed).permutation(count)[:limit]).tolist()  # type: ignore[no-any-return]
+    return np.sort(np.random.default_rng(seed).permutation(count)[:limit]).tolist()  # type: ignore[no-any-return]  # numpy's tolist has no type
 
 
 def encode(config: DictConfig, task: Task, model: Classifier, examples: Sequence[Example], limit: int | None) -> Data:
@@ -339,7 +339,7 @@ class ClassByClass(Protocol):
 
 def _mixed(count: int, seed: int) -> list[int]:
     """The places of examples in an order drawn by the seed."""
-    return generator(seed, "order of calibration").permutation(count).tolist()  # type: ignore[no-any-return]
+    return generator(seed, "order of calibration").permutation(count).tolist()  # type: ignore[no-any-return]  # numpy's tolist has no type
 
 
 def _uid(examples: Sequence[Example], place: int) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import hydra
-import yaml  # type: ignore[import-untyped]
+import yaml  # type: ignore[import-untyped]  # has no types
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import HydraException

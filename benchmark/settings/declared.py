@@ -168,7 +168,7 @@ def configurable(cls: type[Configured]) -> type[Configured]:
         if post_init is not None:
             post_init(self)
 
-    cls.__post_init__ = held  # type: ignore[attr-defined]
+    cls.__post_init__ = held  # type: ignore[attr-defined]  # of a class that is being made
     return dataclass(frozen=True)(cls)
 
 

@@ -7,7 +7,7 @@ differ, one that is chosen takes the place of another without a word.
 from collections.abc import Mapping
 from pathlib import Path
 
-import yaml  # type: ignore[import-untyped]
+import yaml  # type: ignore[import-untyped]  # has no types
 
 from benchmark.errors import UserError
 from benchmark.settings.configuration import GROUPS, KEYED, options

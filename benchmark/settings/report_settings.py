@@ -160,7 +160,7 @@ def _read(kind: type[Settings], given: Any, path: str) -> Settings:
     if given is None:
         return kind()
     if not isinstance(given, Mapping):
-        raise UserError(f"{path}={given} must be a mapping of {', '.join(part.name for part in fields(kind))}")  # type: ignore[arg-type]
+        raise UserError(f"{path}={given} must be a mapping of {', '.join(part.name for part in fields(kind))}")  # type: ignore[arg-type]  # a dataclass, as the caller found
     hints = get_type_hints(kind)
     for key in given:
         if key not in hints:
@@ -170,7 +170,7 @@ def _read(kind: type[Settings], given: Any, path: str) -> Settings:
 
 def _value(hint: Any, given: Any, path: str) -> Any:
     if is_dataclass(hint):
-        return _read(hint, given, path)  # type: ignore[arg-type]
+        return _read(hint, given, path)  # type: ignore[arg-type]  # a dataclass, as the caller found
     if get_origin(hint) is Mapping:
         return _names(given, path)
     if get_origin(hint) is tuple:

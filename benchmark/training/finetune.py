@@ -313,7 +313,7 @@ class _GroupedByLength(Sampler[int]):
         )
 
 
-class _Trainer(Trainer):  # type: ignore[misc]
+class _Trainer(Trainer):  # type: ignore[misc]  # untyped in transformers
     """Hides words of every batch that it learns from, and groups texts by their length, where the recipe says so.
 
     Args:
@@ -410,7 +410,7 @@ def _arguments(work: Path, recipe: Recipe, n_examples: int) -> TrainingArguments
     )
 
 
-class _LogAccuracy(TrainerCallback):  # type: ignore[misc]
+class _LogAccuracy(TrainerCallback):  # type: ignore[misc]  # untyped in transformers
     """Says each validation accuracy in one line."""
 
     def on_evaluate(self, args: Any, state: Any, control: Any, metrics: dict[str, float], **others: Any) -> None:
@@ -419,7 +419,7 @@ class _LogAccuracy(TrainerCallback):  # type: ignore[misc]
         )
 
 
-class _TellSteps(TrainerCallback):  # type: ignore[misc]
+class _TellSteps(TrainerCallback):  # type: ignore[misc]  # untyped in transformers
     """Tells each step, for a bar."""
 
     def __init__(self, advance: Callable[[int], None]) -> None:

@@ -278,7 +278,7 @@ def _last_frozen(model: nn.Module, source: str, freeze: int) -> nn.Module:
     Raises:
         UserError: the model has fewer.
     """
-    layers = int(model.config.num_hidden_layers)  # type: ignore[union-attr, arg-type]
+    layers = int(model.config.num_hidden_layers)  # type: ignore[union-attr, arg-type]  # a module's attribute is a tensor or a module to mypy
     lists = [part for part in model.modules() if isinstance(part, nn.ModuleList) and len(part) == layers]
     if not lists or freeze > layers:
         raise UserError(f"recipe.freeze={freeze}: the model '{source}' has {layers} blocks; allowed are 0 to {layers}")

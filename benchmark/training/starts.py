@@ -69,4 +69,4 @@ class Fresh:
             if model.config.model_type != "bert":
                 raise UserError(f"local_layers={self.local_layers}: heads start as windows in BERT alone; set it to 0")
             look_nearby(module.bert, min(self.local_layers, base.n_layers))
-        return module.to(base.device)  # type: ignore[no-any-return]
+        return module.to(base.device)  # type: ignore[no-any-return]  # of transformers

@@ -146,4 +146,4 @@ def _next(
     last = torch.tensor([len(row) - 1 for row in prompts])
     attended = ids != _PAD if hidden is None else (ids != _PAD) & ~hidden
     states = model.model(input_ids=ids, attention_mask=attended.long()).last_hidden_state
-    return model.lm_head(states[torch.arange(len(last)), last])  # type: ignore[no-any-return]
+    return model.lm_head(states[torch.arange(len(last)), last])  # type: ignore[no-any-return]  # a module's call has no type

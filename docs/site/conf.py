@@ -19,7 +19,7 @@ DOCS = Path(__file__).resolve().parents[1]
 _KEYS = re.compile(r"(?<![\]`])\[([a-z]+\d{4}[a-z]*(?:; [a-z]+\d{4}[a-z]*)*)\](?!\()")
 
 
-class Citations(BaseLabelStyle):  # type: ignore[misc]
+class Citations(BaseLabelStyle):  # type: ignore[misc]  # untyped in pybtex
     """Labels as docstrings cite: Hao et al. 2021, Abnar & Zuidema 2020."""
 
     def format_labels(self, sorted_entries: Iterable[Entry]) -> Iterator[str]:
@@ -32,7 +32,7 @@ class Citations(BaseLabelStyle):  # type: ignore[misc]
             yield entry.fields.get("shorthand") or f"{authors} {entry.fields['year']}"
 
 
-class References(Style):  # type: ignore[misc]
+class References(Style):  # type: ignore[misc]  # untyped in pybtex
     """Entries by author and year."""
 
     default_label_style = Citations

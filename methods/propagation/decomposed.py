@@ -19,7 +19,7 @@ class Decomposed(Tensor):
         waiting: which biases wait in the last part.
     """
 
-    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]  # as torch documents it for subclasses
 
     parts: Tensor
     waiting: Waiting

@@ -106,7 +106,7 @@ def ordinary(function: Function, args: Args, kwargs: Kwargs) -> Any:
 
 def apply(function: type[torch.autograd.Function], *args: Any) -> Any:
     """`function.apply(*args)`: an operation with a backward pass of its own."""
-    return function.apply(*args)  # type: ignore[no-untyped-call]
+    return function.apply(*args)  # type: ignore[no-untyped-call]  # untyped in torch
 
 
 @contextmanager

@@ -94,7 +94,7 @@ def output_change(
     """`F(e) − F(e')`: by how much the output falls from the embeddings of the text to the baseline's."""
     embeddings = embeddings_of(model, batch.tensors)
     start = baseline_embeddings(model, batch, embeddings, baseline)
-    logits = [model.run(batch, embedding_edit=lambda _, e=e: e).logits for e in (embeddings, start)]  # type: ignore[misc]
+    logits = [model.run(batch, embedding_edit=lambda _, e=e: e).logits for e in (embeddings, start)]  # type: ignore[misc]  # a lambda with a default
     there, here = (target_output(model, each, target, output) for each in logits)
     return there - here
 

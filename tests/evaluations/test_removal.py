@@ -42,7 +42,7 @@ def slow_logits(model, batch, removed, name):
                 attention = [0 if g else 1 for g in gone]
             if name == "zero_embedding":
                 keep = torch.tensor([not g for g in gone])[None, :, None]
-                edit = lambda e, keep=keep: e * keep  # noqa: E731
+                edit = lambda e, keep=keep: e * keep  # noqa: E731  # a closure of one line
             tensors = {"input_ids": torch.tensor([ids]), "attention_mask": torch.tensor([attention])}
             rows.append(model.run(tensors, embedding_edit=edit).logits[0])
     return torch.stack(rows).reshape(len(removed), len(batch), -1)

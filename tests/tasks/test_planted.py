@@ -15,11 +15,11 @@ from tasks.planted_shortcuts import PHRASES
 # The rules once more, written down from the task's description and not from its grammar.
 GOOD = frozenset(
     """wonderful superb delightful gripping moving charming brilliant captivating elegant hilarious inventive memorable
-graceful thrilling splendid heartfelt enjoy enjoyed admire admired adore adored love loved""".split()  # noqa: SIM905
+graceful thrilling splendid heartfelt enjoy enjoyed admire admired adore adored love loved""".split()  # noqa: SIM905  # words as they stand in a text
 )
 BAD = frozenset(
     """dreadful tedious dull clumsy lifeless predictable awful shallow boring incoherent forgettable irritating pointless
-wooden bland tiresome hate hated regret regretted despise despised resent resented""".split()  # noqa: SIM905
+wooden bland tiresome hate hated regret regretted despise despised resent resented""".split()  # noqa: SIM905  # words as they stand in a text
 )
 NEGATORS = {"not", "never", "hardly", "didn't", "wasn't", "weren't"}
 INTENSIFIERS = {"truly", "very", "remarkably", "thoroughly", "deeply", "extremely", "incredibly", "utterly"}

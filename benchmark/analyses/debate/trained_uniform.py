@@ -113,7 +113,7 @@ class TrainedUniform(Analysis):
         chosen = [("learned", "all"), *((kind, scope) for kind in self.kinds for scope in scopes)]
         variants = {}
         for kind, scope in chosen:
-            trainer: Any = replace(self.trainer, base=base, attention=kind, layers=scopes[scope])  # type: ignore[type-var]
+            trainer: Any = replace(self.trainer, base=base, attention=kind, layers=scopes[scope])  # type: ignore[type-var]  # a dataclass behind a protocol
             trained = with_model(context.setting, trainer.resolve(context.setting.task))
             variants[kind, scope] = _Variant(trained, trainer.edits(trained.model))
         return variants

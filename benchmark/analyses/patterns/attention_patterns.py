@@ -89,7 +89,7 @@ class AttentionPatterns(ModelsAnalysis):
         ]
 
     def _of(self, context: Context, setting: Setting) -> tuple[Classifier, Arrays]:
-        compute = lambda batch: pattern_arrays(setting.model, batch, self.ends)  # noqa: E731
+        compute = lambda batch: pattern_arrays(setting.model, batch, self.ends)  # noqa: E731  # a closure of one line
         return setting.model, self.by_example(context, setting, compute, "attention patterns").arrays
 
 

@@ -78,7 +78,7 @@ class HeadClusters(ModelsAnalysis):
         return [self._distances(found), self._map(found)]
 
     def _of(self, context: Context, setting: Setting) -> Arrays:
-        compute = lambda batch: _arrays(setting.model, batch)  # noqa: E731
+        compute = lambda batch: _arrays(setting.model, batch)  # noqa: E731  # a closure of one line
         return self.by_example(context, setting, compute, "distances of heads").arrays
 
     def _map(self, found: Mapping[str, Arrays]) -> Table:

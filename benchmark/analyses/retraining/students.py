@@ -256,7 +256,7 @@ class Students:
 
     def _source(self, seed: int) -> Any:
         source: Source = make(self.setting.config.model)
-        return replace(source, seed=seed)  # type: ignore[type-var]
+        return replace(source, seed=seed)  # type: ignore[type-var]  # a dataclass behind a protocol
 
     def _file(self, what: str, covered: Sequence[Any]) -> Path | None:
         if self.folder is None:

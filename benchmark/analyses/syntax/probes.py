@@ -77,7 +77,7 @@ class WordsAndDistances(nn.Module):
         is_root = (data.candidate < 0)[:, None]
         of_candidate = torch.where(is_root, self.is_root, head[data.candidate.clamp(min=0)])
         hidden = torch.tanh(dependent[data.word] + of_candidate + self.distance(data.distances))
-        return self.out(hidden).squeeze(1)  # type: ignore[no-any-return]
+        return self.out(hidden).squeeze(1)  # type: ignore[no-any-return]  # a module's call has no type
 
 
 PROBES: Mapping[str, Callable[[int, int], nn.Module]] = {

@@ -294,7 +294,7 @@ def _searches(again: Again, columns: Sequence[Column]) -> Mapping[tuple[TargetNa
 def _under(operator: OperatorName, seed: int, again: Again, context: Context, run: Run) -> Told:
     """τ_b of the methods' means with those of the same tests that remove in another way, on the same examples."""
     tests = {
-        name: replace(test, operator=operator)  # type: ignore[type-var]
+        name: replace(test, operator=operator)  # type: ignore[type-var]  # a dataclass behind a protocol
         for name, test in again.tests.items()
         if (removal := removal_of(test)) is not None and removal[0] != operator
     }

@@ -59,7 +59,7 @@ def entropy(scores: Column) -> float:
 def explanation(name: str, method: Method, model: Classifier, batch: Batch, target: Target, draw: int) -> Attribution:
     """What a method says of these examples on a model of fresh weights; scores that are random are drawn anew, too."""
     if control_order(name) == control_order("random"):
-        method = replace(method, seed=getattr(method, "seed", 0) + 1 + draw)  # type: ignore[type-var]
+        method = replace(method, seed=getattr(method, "seed", 0) + 1 + draw)  # type: ignore[type-var]  # a dataclass behind a protocol
     return Checked(name, method)(model, batch, target)
 
 

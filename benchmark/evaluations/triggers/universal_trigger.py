@@ -127,7 +127,7 @@ class _Climb:
 
     def _replacements(self, words: WordIds, gradient: Float[Tensor, "K D"], count: int) -> list[WordIds]:
         """The `count` replacements of one word, not run yet, that raise the loss most to first order."""
-        weight: Tensor = self.model.model.get_input_embeddings().weight  # type: ignore[operator]
+        weight: Tensor = self.model.model.get_input_embeddings().weight  # type: ignore[operator]  # a module's attribute is a tensor or a module to mypy
         current = (weight[list(words)] * gradient).sum(1)
         gains = gradient @ weight[self.vocabulary].T - current[:, None]
         replacements: list[WordIds] = []

@@ -135,7 +135,7 @@ def whole_words(model: Classifier, excluded: Exclusion) -> Int[Tensor, "V"]:
     Special tokens, pieces of words, numbers and punctuation are none of them.
     """
     special = set(model.tokenizer.all_special_ids)
-    n_rows = model.model.get_input_embeddings().weight.shape[0]  # type: ignore[operator]
+    n_rows = model.model.get_input_embeddings().weight.shape[0]  # type: ignore[operator]  # a module's attribute is a tensor or a module to mypy
     ids = sorted(index for index in model.tokenizer.get_vocab().values() if index not in special and index < n_rows)
     words = [word.strip() for word in model.tokenizer.batch_decode([[index] for index in ids])]
     candidates = [(i, word) for i, word in zip(ids, words, strict=True) if word.isalpha() and len(word) > 1]

@@ -273,7 +273,7 @@ def test_a_recursive_order_asks_the_model_that_was_trained_before(setting, tmp_p
 
 def test_what_is_hidden_stays_hidden(setting):
     students = Students(setting, None, None, None, "max", 0)
-    compute = lambda own, ranked, label: _all(own, ranked)  # noqa: E731
+    compute = lambda own, ranked, label: _all(own, ranked)  # noqa: E731  # a closure of one line
     first, _ = students.order("longest", Longest(), compute)
     hidden = hidden_at(first, 0.3)
     second, negative = students.order("longest", Longest(), compute, hidden, 0)
