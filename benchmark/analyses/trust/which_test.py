@@ -150,7 +150,7 @@ class WhichTest(Analysis):
         seed: of halves and resamples.
     """
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     says_nothing: ClassVar[bool] = True
 
     ladder: bool = False
@@ -317,7 +317,7 @@ class WhichTest(Analysis):
     def _more_lines(self, more: Found) -> Sequence[tuple[str, Interval | None, str]]:
         """What asking again has found, where it was asked."""
         reads = "reads no scores of words"
-        of_ladder = [("sees what is lost, ρ", more.ladder, reads)]
+        of_ladder = [("sees what is lost, ρ", more.ladder, reads), ("above its permuted copy", more.ends, reads)]
         of_fresh = [("fresh weights above random", more.fresh, f"no such methods or controls, or {reads}")]
         of_winners = [
             ("a search beats the oracle by", more.beaten, f"no oracle, or {reads}"),
@@ -337,7 +337,8 @@ class WhichTest(Analysis):
         return (
             *said,
             f"Of {span(len(one.column.methods) for one in answers)} methods, without controls. A test passes on controls "
-            f"where the lower ends of both shares are above ½, on the order in halves where ρ is at least {self.reliable} "
+            "where the lower ends of both shares are above ½ (without a truth, of the share above a permuted copy, and of "
+            f"agreement with marks of both), on the order in halves where ρ is at least {self.reliable} "
             f"and its lower end {self.reliable_low}, and on the truth where the lower end of τ_b is above 0; these limits "
             "are chosen.",
             "An order that is the same in halves is no sign of truth: a test may prefer the same wrong explanations every "
@@ -360,7 +361,8 @@ class WhichTest(Analysis):
             )
             yield (
                 f"Sees what is lost: −ρ of the share of words whose scores change places (0, ¼, ½, ¾, 1) and the test's "
-                f"figure, of explanations by {base}{circular}; mean over {many}."
+                f"figure, of explanations by {base}{circular}; mean over {many}. Above its permuted copy: in how many of "
+                "them a test prefers that explanation to one whose scores have all changed places."
             )
         if self.fresh:
             yield (

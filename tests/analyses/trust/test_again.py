@@ -183,6 +183,10 @@ def test_without_a_truth_the_ends_of_the_ladder_decide(setting):
     told = {name: WhichTest().ask(wide[name], None, more[name]) for name in columns}
     assert told["noise"].verdict == NOT_HERE
     assert told["place"].passed[CONTROLS] is True
+    rows = WhichTest(ladder=True)._verdicts([told["place"]], None, "from_the_left").rows
+    decides = rows[rows["metric"] == "above its permuted copy"]
+    assert decides["value"].item() == more["place"].ends.value
+    assert decides["low"].item() > 0.5
 
 
 def test_a_question_that_cannot_be_asked_spoils_no_other(setting):
