@@ -1,11 +1,12 @@
 """In which order tests and methods stand, and which tests are not shown."""
 
+import math
 from dataclasses import replace
 
 import pandas as pd
 import pytest
 
-from benchmark.report.arrangement import method_order, ordered_tests, repeated_line, repeats
+from benchmark.report.arrangement import method_order, ordered_tests, ranks, repeated_line, repeats
 from benchmark.report.cells import load_cells
 from benchmark.report.leaderboard import frame, groups_with_figures, headline_columns, make_board, scalar_columns
 from benchmark.report.markdown import markdown
@@ -107,3 +108,7 @@ def test_a_title_is_shown_with_its_meaning_and_its_code_name(folders):
     assert "| perturbation: negative_auc ↑ |" in text, "without a title the code name stands for it"
     assert "### Perturbation <sub>perturbation</sub>\n\nA test of faithfulness. Explained class: predicted." in text
     assert "- accuracy AUC, best first ↓: Mean accuracy; from 0 to 1, lower is better." in text
+
+
+def test_nan_has_no_rank():
+    assert ranks({"a": 0.5, "b": math.nan, "c": 0.7}, higher_is_better=True) == {"c": 1, "a": 2}

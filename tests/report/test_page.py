@@ -77,6 +77,7 @@ def test_the_page_asks_nothing_of_a_network_and_runs_its_own_scripts_alone(text)
     (policy,) = (attrs["content"] for tag, attrs in page.found if tag == "meta" and "http-equiv" in attrs)
     assert policy.startswith("default-src 'none'; script-src 'sha256-")
     assert "unsafe" not in policy
+    assert policy.endswith("; img-src data:; base-uri 'none'; form-action 'none'")
     scripts = re.findall(r"<script>(.*?)</script>", text, re.DOTALL) + re.findall(r"<style>(.*?)</style>", text, re.S)
     digests = {b64decode(digest) for digest in re.findall(r"'sha256-([\w+/=]+)'", policy)}
     assert {hashlib.sha256(script.encode()).digest() for script in scripts} == digests

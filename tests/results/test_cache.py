@@ -36,20 +36,34 @@ def test_modes_follow_the_umask(tmp_path, umask):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.safetensors", "model", "page.html"]
 
 
-def test_what_is_written_reaches_the_disk_before_it_gets_its_name(tmp_path, monkeypatch):
-    done = []
+@pytest.fixture
+def done(monkeypatch):
+    """What reaches the disk and what gets a name, in order."""
+    told = []
     sync, replace = os.fsync, os.replace
 
     def fsync(file):
-        done.append(("fsync", os.path.basename(os.readlink(f"/proc/self/fd/{file}"))))
+        told.append(("fsync", os.path.basename(os.readlink(f"/proc/self/fd/{file}"))))
         sync(file)
 
     def rename(source, destination):
-        done.append(("rename", os.path.basename(destination)))
+        told.append(("rename", os.path.basename(destination)))
         replace(source, destination)
 
     monkeypatch.setattr(os, "fsync", fsync)
     monkeypatch.setattr(os, "replace", rename)
+    return told
+
+
+def test_what_is_written_reaches_the_disk_before_it_gets_its_name(tmp_path, done):
     with atomic_path(tmp_path / "a") as temporary:
         temporary.write_text("a")
     assert done == [("fsync", "a"), ("rename", "a"), ("fsync", tmp_path.name)]
+
+
+def test_a_folder_reaches_the_disk_with_all_that_is_in_it_before_it_gets_its_name(tmp_path, done):
+    with atomic_path(tmp_path / "model") as temporary:
+        (temporary / "deep").mkdir(parents=True)
+        (temporary / "deep" / "b").write_text("b")
+    synced = [("fsync", name) for name in ("model", "b", "deep")]
+    assert done == [*synced, ("rename", "model"), ("fsync", tmp_path.name)]

@@ -24,6 +24,8 @@ from benchmark.results.tables import not_applicable
 from tests import tiny_task
 from tests.load.jobs import Place
 from tests.records import evaluation_record, rows_bytes
+from tests.report import folders
+from tests.report.folders import write_cell
 
 FLIPS = 400
 NAN = float("nan")
@@ -474,3 +476,30 @@ def test_a_damaged_plan_is_left_aside_with_a_line(tmp_path, caplog):
     path.write_text("{}")
     assert found(Plan.read, path) is None
     assert "plan.json is left aside: it has no seal" in caplog.text
+
+
+@pytest.mark.parametrize("read", [store.read_rows, store.read_cell])
+def test_rows_of_another_run_are_refused(tmp_path, read):
+    """They are whole, with a digest of their own, and are not those that the record names."""
+    cell, other = (
+        write_cell(tmp_path / name, folders.Plan("rollout", skill)) for name, skill in (("a", 0.0), ("b", 0.5))
+    )
+    read(cell)
+    (cell / "rows.parquet").write_bytes((other / "rows.parquet").read_bytes())
+    with pytest.raises(UserError, match=r"not the one in record\.json"):
+        read(cell)
+
+
+def test_arrays_of_another_run_are_refused(tmp_path):
+    cell = write_cell(tmp_path, folders.Plan("rollout"))
+    path = cell / "attributions-predicted.safetensors"
+    Ragged(("a",), {"tokens": np.zeros(1, np.float32)}, {}).write(path)
+    commits.note(path)
+    assert Ragged.read(path).uids == ("a",)
+    Ragged(("a",), {"tokens": np.ones(1, np.float32)}, {}).write(path)
+    with pytest.raises(UserError, match=r"not the one in record\.json"):
+        Ragged.read(path)
+
+
+def test_nan_is_null_in_json():
+    assert store.json_bytes({"x": NAN, "y": [1.0, NAN]}) == b'{\n "x": null,\n "y": [\n  1.0,\n  null\n ]\n}\n'

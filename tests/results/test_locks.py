@@ -19,7 +19,7 @@ FORK = multiprocessing.get_context("fork")
 def child(action):
     """Run `action(connection)` in a process of its own."""
     here, there = FORK.Pipe()
-    process = FORK.Process(target=action, args=(there,))
+    process = FORK.Process(target=action, args=(there,), daemon=True)  # a test that fails leaves it waiting
     process.start()
     return process, here
 
