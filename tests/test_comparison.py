@@ -152,7 +152,7 @@ def test_the_hash_covers_what_the_attributions_depend_on_and_nothing_else(place,
     assert len({base, *different.values()}) == 1 + len(different)
 
 
-@pytest.mark.parametrize("dtype", one_in(2, ["float32", "float64", "bfloat16", "float16"]))
+@pytest.mark.parametrize("dtype", one_in(4, ["float32", "float64", "bfloat16", "float16"]))
 def test_a_comparison_in_every_precision(place, tmp_path, dtype):
     methods = "methods=[rollout,gradient_x_input,lrp,lime,random]"
     tests = "evaluations=[rationale,perturbation,aopc]"

@@ -58,6 +58,7 @@ def test_what_was_submitted_is_the_row_of_the_method_itself(there, world):
     assert content["comparisons"][0]["bundle"]["version"] == "1.0"
 
 
+@pytest.mark.thorough
 def test_the_whole_way(there, world):
     said = command("audit", str(there), *AUDITED)
     assert "theirs: 4 of 8 explanations computed again: scores " in said

@@ -23,7 +23,7 @@ NAMES_OF_COMPONENTS = (
     "activation_patching", "component_flow", "eap", "eap_clean_corrupted", "eap_ig", "eap_ig_activations", "relp",
 )  # fmt: skip
 HEADS_ONLY = ("taylor", "accuracy_difference", "random_components", *NAMES_OF_COMPONENTS)
-COSTLY = ("activation_patching", "eap_ig_activations")
+COSTLY = ("activation_patching", "eap_ig_activations", "shapley_sampling")
 """Methods of which all checks take many seconds."""
 CHEAPER = {"steps": 3, "n_steps": 3, "samples": 8, "n_samples": 8}
 """Settings, wherever a method's YAML has them, that need not be large for the contract to be tested."""
