@@ -200,6 +200,7 @@ def test_names_of_nothing_are_refused(names, told):
         check()
 
 
+@pytest.mark.thorough
 def test_a_float_of_many_methods_is_cut_and_says_so(tmp_path):
     folders = write_cells(
         tmp_path, [Plan(f"method_{place}", skill=place / 40) for place in range(33)] + [Plan("random")]

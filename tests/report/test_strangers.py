@@ -115,6 +115,7 @@ def controls(text):
     return sorted(symbol for symbol in {*text} - {"\n"} if printable(symbol) != symbol)
 
 
+@pytest.mark.thorough
 def test_no_file_holds_a_control_character(strange):
     for path in strange[0].iterdir():
         if path.suffix in (".md", ".csv", ".tex", ".html"):
