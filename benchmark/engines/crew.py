@@ -183,7 +183,9 @@ class Crew:
         self._hired.remove(worker)
         self._failed_starts += 1
         if self._failed_starts >= self.terms.attempts:
-            self._break(ShardError(f"workers cannot be started: {error}"))
+            reason = ShardError(f"workers cannot be started: {str(error).strip().splitlines()[-1]}")
+            reason.__cause__ = error  # all that the worker printed
+            self._break(reason)
         else:
             self._hire(worker.number)
 

@@ -6,6 +6,8 @@ import time
 import pytest
 
 from benchmark.engines.base import ShardError, StoppedError
+from benchmark.engines.crew import Crew
+from benchmark.engines.ray_engine import Ray
 from benchmark.errors import Corrupt, NotApplicable, UserError
 from tests.engines.light_work import Fails, Wait
 from tests.engines.works import computed, crew
@@ -63,6 +65,14 @@ def test_whoever_waits_is_told_that_it_is_over():
         computed(ending, Wait(60.0), 2)
     assert time.monotonic() - began < 10
     ending.close()
+
+
+@pytest.mark.thorough
+def test_a_model_that_no_worker_can_read_is_given_up():
+    helpless = Crew(Ray(workers=1, cpus_per_worker=0.5, attempts=2).terms, lambda: b"no pickle")
+    with pytest.raises(ShardError, match="^workers cannot be started: .*UnpicklingError: [^\n]*$"):
+        computed(helpless, Wait(0.0), 1)
+    helpless.close()
 
 
 def test_a_cluster_that_is_not_there_is_named(monkeypatch):
