@@ -70,7 +70,7 @@ def test_whoever_waits_is_told_that_it_is_over():
 @pytest.mark.thorough
 def test_a_model_that_no_worker_can_read_is_given_up():
     helpless = Crew(Ray(workers=1, cpus_per_worker=0.5, attempts=2).terms, lambda: b"no pickle")
-    with pytest.raises(ShardError, match="^workers cannot be started: .*UnpicklingError: [^\n]*$"):
+    with pytest.raises(ShardError, match=r"^workers cannot be started: .*UnpicklingError: [^\n]*$"):
         computed(helpless, Wait(0.0), 1)
     helpless.close()
 
