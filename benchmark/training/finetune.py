@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, field, fields
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -36,6 +37,7 @@ from benchmark.settings.declared import Above, AtLeast, Count, Natural, Share, c
 from benchmark.settings.making import make
 from benchmark.training.cached import checkpoint_directory, discard, discard_foreign, is_whole, source_digest
 from benchmark.training.cached import finish as finish_checkpoint
+from benchmark.training.options import choice_loss, choices_right, options_of
 from benchmark.training.prepared import Masks, config_for, prepare_images, prepare_texts
 from benchmark.training.sources import Loading
 from benchmark.types import Task
@@ -61,6 +63,10 @@ class Recipe:
             highest accuracy on validation texts and on a masked copy of them, whose masks are drawn once.
         group_by_length: a batch holds texts of similar length, so that little of it is padding: of fifty batches, drawn
             anew in each epoch, the texts are sorted. Faster, and another order of examples.
+        loss: `examples`: cross entropy of each example's class. `options`: of a multiple-choice task, cross entropy of the
+            right option among all of its question (`benchmark.training.options.choice_loss`); a batch then holds whole
+            questions, at least one, and validation accuracy is the share of questions whose right option has the
+            largest probability of the second class.
         seed: of the classifier's first weights, of the order of examples and of what is masked.
 
     Source of the masks: Madsen et al. 2024 (faithfulness measurable models), whose program masks the first half of a batch;
@@ -76,12 +82,13 @@ class Recipe:
     patience: Count = 4
     mask_share: Share = 0.0
     group_by_length: bool = False
+    loss: Literal["examples", "options"] = "examples"
     seed: Natural = 0
 
     def used(self) -> dict[str, Any]:
         """The settings, without those that are not used and that records of earlier releases do not have."""
-        later = ("freeze", "mask_share", "group_by_length")
-        return {name: value for name, value in asdict(self).items() if name not in later or value}
+        later = {"freeze": 0, "mask_share": 0.0, "group_by_length": False, "loss": "examples"}
+        return {name: value for name, value in asdict(self).items() if name not in later or value != later[name]}
 
 
 @configurable
@@ -287,44 +294,52 @@ def _length(item: Mapping[str, Any]) -> int:
     return len(item["input_ids"])
 
 
-class _GroupedByLength(Sampler[int]):
-    """The order of an epoch in which batches hold texts of similar length; a resumed epoch has the order of the killed one.
+class _Order(Sampler[int]):
+    """The order of an epoch in which texts that belong together stay so; a resumed epoch has the order of the killed one.
 
     Args:
         lengths: tokens of each text.
-        batch_size: texts in a batch.
+        options: so many texts, one behind the other, stay together; 1 where each stands for itself.
+        batch_size: texts in a batch, a multiple of `options`.
+        by_length: whether a batch holds texts of similar length.
         seed: of the training.
     """
 
-    def __init__(self, lengths: Sequence[int], batch_size: int, seed: int) -> None:
-        self.lengths, self.batch_size, self.seed, self.epoch = lengths, batch_size, seed, 0
+    def __init__(self, lengths: Sequence[int], options: int, batch_size: int, *, by_length: bool, seed: int) -> None:
+        self.options, self.batch_size, self.by_length, self.seed = options, batch_size, by_length, seed
+        self.lengths = [max(lengths[start : start + options]) for start in range(0, len(lengths), options)]
+        self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
         """Told by the trainer before each epoch."""
         self.epoch = epoch
 
     def __len__(self) -> int:
-        return len(self.lengths)
+        return len(self.lengths) * self.options
 
     def __iter__(self) -> Iterator[int]:
         seed = int(generator(self.seed, "order of texts", str(self.epoch)).integers(2**63))
-        return iter(
-            get_length_grouped_indices(self.lengths, self.batch_size, generator=torch.Generator().manual_seed(seed))
-        )
+        drawn = torch.Generator().manual_seed(seed)
+        if self.by_length:
+            order = get_length_grouped_indices(self.lengths, self.batch_size // self.options, generator=drawn)
+        else:
+            order = torch.randperm(len(self.lengths), generator=drawn).tolist()
+        return iter([self.options * group + option for group in order for option in range(self.options)])
 
 
 class _Trainer(Trainer):  # type: ignore[misc]  # untyped in transformers
-    """Hides words of every batch that it learns from, and groups texts by their length, where the recipe says so.
+    """Hides words of every batch, groups texts by length, and compares options of a question, where the recipe says so.
 
     Args:
         masks: how words are hidden; None: none are.
         recipe: of the training.
+        options: so many texts, one behind the other, are the options of a question; 1 where each stands for itself.
         settings: of transformers' trainer.
     """
 
-    def __init__(self, masks: Masks | None, recipe: Recipe, **settings: Any) -> None:
+    def __init__(self, masks: Masks | None, recipe: Recipe, options: int, **settings: Any) -> None:
         super().__init__(**settings)
-        self.masks, self.recipe = masks, recipe
+        self.masks, self.recipe, self.options = masks, recipe, options
 
     def training_step(self, model: Any, inputs: dict[str, Any], *more: Any, **others: Any) -> Any:
         """A step on the batch with words hidden; torch's generator draws, whose state a checkpoint keeps."""
@@ -332,18 +347,28 @@ class _Trainer(Trainer):  # type: ignore[misc]  # untyped in transformers
             inputs = {**inputs, "input_ids": self.masks.in_training(inputs["input_ids"])}
         return super().training_step(model, inputs, *more, **others)
 
+    def compute_loss(self, model: Any, inputs: dict[str, Any], *more: Any, **others: Any) -> Any:
+        """That of each text, or of the options of each question."""
+        if self.options == 1:
+            return super().compute_loss(model, inputs, *more, **others)
+        outputs = model(**{name: value for name, value in inputs.items() if name != "labels"})
+        loss = choice_loss(outputs.logits, inputs["labels"], self.options)
+        return (loss, outputs) if others.get("return_outputs") else loss
+
     def _get_train_sampler(self, train_dataset: Any = None) -> Any:
         """Transformers' own sampler by length draws from torch's generator, which a resumed epoch finds in another state."""
-        if not self.recipe.group_by_length:
+        if not self.recipe.group_by_length and self.options == 1:
             return super()._get_train_sampler(train_dataset)
         lengths = [_length(item) for item in self.train_dataset]
-        return _GroupedByLength(lengths, self.recipe.batch_size, self.recipe.seed)
+        batch_size = self.args.per_device_train_batch_size
+        return _Order(lengths, self.options, batch_size, by_length=self.recipe.group_by_length, seed=self.recipe.seed)
 
 
 def _trainer(task: Task, source: str, work: Path, recipe: Recipe) -> tuple[Trainer, Any]:
     """A trainer of the base with a classifier for the task's labels, and its tokenizer or image processor."""
     config = config_for(task, source)
     learned: Task = getattr(task, "learned_from", task)
+    options = options_of(learned) if recipe.loss == "options" else 1
     if reads_images(config):
         _only_of_texts(recipe)
         prepared = prepare_images(learned, source, config, recipe.seed, recipe.freeze)
@@ -352,24 +377,31 @@ def _trainer(task: Task, source: str, work: Path, recipe: Recipe) -> tuple[Train
         prepared = prepare_texts(learned, source, config, recipe.seed, *texts)
     validation = prepared.validation
     if recipe.group_by_length:
-        validation = sorted(validation, key=_length)
+        validation = _by_length(validation, options)
     if prepared.masks is not None:
         validation = [*validation, *prepared.masks.held_out(validation, recipe.seed)]
-    arguments = _arguments(work, recipe, len(prepared.train))
+    arguments = _arguments(work, recipe, len(prepared.train), options)
     arguments.remove_unused_columns = not reads_images(config)  # what goes on from kept states takes other inputs
     trainer = _Trainer(
         prepared.masks,
         recipe,
+        options,
         model=prepared.model,
         args=arguments,
         train_dataset=prepared.train,
         eval_dataset=validation,
         data_collator=prepared.collate,
-        compute_metrics=_accuracy,
+        compute_metrics=partial(_accuracy, options=options),
         callbacks=[EarlyStoppingCallback(recipe.patience), _LogAccuracy()],
     )
     trainer.remove_callback(PrinterCallback)
     return trainer, prepared.encoder
+
+
+def _by_length(items: Sequence[Any], options: int) -> list[Any]:
+    """Texts, or the options of questions together, the shortest first."""
+    groups = [items[start : start + options] for start in range(0, len(items), options)]
+    return [item for group in sorted(groups, key=lambda group: max(map(_length, group))) for item in group]
 
 
 def _only_of_texts(recipe: Recipe) -> None:
@@ -382,14 +414,15 @@ def _only_of_texts(recipe: Recipe) -> None:
         )
 
 
-def _arguments(work: Path, recipe: Recipe, n_examples: int) -> TrainingArguments:
-    steps = -(-n_examples // recipe.batch_size)
+def _arguments(work: Path, recipe: Recipe, n_examples: int, options: int) -> TrainingArguments:
+    batch_size = options * max(1, recipe.batch_size // options)
+    steps = -(-n_examples // batch_size)
     interval = max(1, -(-steps // recipe.checks_per_epoch))
     return TrainingArguments(
         output_dir=str(work),
         num_train_epochs=recipe.epochs,
-        per_device_train_batch_size=recipe.batch_size,
-        per_device_eval_batch_size=2 * recipe.batch_size,
+        per_device_train_batch_size=batch_size,
+        per_device_eval_batch_size=2 * batch_size,
         learning_rate=recipe.learning_rate,
         warmup_steps=0.1,  # below 1 it is a share of all steps
         weight_decay=0.01,
@@ -429,5 +462,8 @@ class _TellSteps(TrainerCallback):  # type: ignore[misc]  # untyped in transform
         self.advance(1)
 
 
-def _accuracy(prediction: EvalPrediction) -> dict[str, float]:
-    return {"accuracy": float((np.argmax(prediction.predictions, axis=-1) == prediction.label_ids).mean())}
+def _accuracy(prediction: EvalPrediction, options: int) -> dict[str, float]:
+    """The share of texts whose class is right, or of questions whose right option is the best."""
+    logits, labels = prediction.predictions, prediction.label_ids
+    right = np.argmax(logits, axis=-1) == labels if options == 1 else choices_right(logits, labels, options)
+    return {"accuracy": float(right.mean())}

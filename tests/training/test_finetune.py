@@ -23,7 +23,7 @@ from benchmark.errors import UserError
 from benchmark.models import load_model
 from benchmark.models.history import mask_share
 from benchmark.progress import Advanced, Began
-from benchmark.training.finetune import FineTuned, Recipe, _GroupedByLength, finetune, finetuned_for
+from benchmark.training.finetune import FineTuned, Recipe, _Order, finetune, finetuned_for
 from benchmark.training.prepared import Masks
 from benchmark.training.tiny import TinyModel
 from benchmark.types import Example
@@ -156,11 +156,11 @@ def test_masks_need_a_mask_token(base: Path, tmp_path: Path) -> None:
 def test_batches_hold_texts_of_similar_length(base: Path, tmp_path: Path) -> None:
     """Every text once in an epoch, in another order in the next, and with much less padding than a drawn order has."""
     lengths = np.random.default_rng(0).integers(4, 60, size=203).tolist()
-    order = _GroupedByLength(lengths, 8, seed=0)
+    order = _Order(lengths, 1, 8, by_length=True, seed=0)
     first = list(order)
     assert sorted(first) == list(range(203))
-    assert first == list(order) == list(_GroupedByLength(lengths, 8, seed=0))
-    assert first != list(_GroupedByLength(lengths, 8, seed=1))
+    assert first == list(order) == list(_Order(lengths, 1, 8, by_length=True, seed=0))
+    assert first != list(_Order(lengths, 1, 8, by_length=True, seed=1))
     order.set_epoch(1)
     assert first != list(order)
 
