@@ -36,7 +36,7 @@ def paired_score(more: Array, less: Array, n: int) -> tuple[Array, Array]:
 
     All Δ with |b − c − n Δ| ≤ z √(n (2 q + Δ (1 − Δ))), where b values are 1, c are −1, and q is the most probable share
     of −1 given Δ: the positive root of 2 n q² + ((2n − b + c) Δ − b − c) q − c Δ (1 − Δ) = 0. With b = c = 0 it is
-    ± z² / (n + z²), as wide as Wilson's interval of a constant sample.
+    ± z² / (n + z²): to each side as far as Wilson's interval of a constant sample reaches to its one.
 
     Args:
         more: [k] how many of n values are 1.
