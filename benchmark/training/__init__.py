@@ -1,1 +1,1 @@
-"""Making a checkpoint: fine-tuning, and the tiny model of the embedded task."""
+"""Making a checkpoint: fine-tuning, and the tiny model of the planted task."""

@@ -1,4 +1,4 @@
-"""What the small models of the embedded defaults share: they are trained from scratch on first use, then cached."""
+"""What the small models of the default tasks share: they are trained from scratch on first use, then cached."""
 
 import logging
 import time

@@ -1,4 +1,4 @@
-"""The small model of the embedded default: a BERT trained from scratch for a task on first use, then cached."""
+"""The small model of a default task: a BERT trained from scratch for a task on first use, then cached."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal

@@ -1,4 +1,4 @@
-"""The small causal language model of the embedded default: a Llama trained from scratch on first use, then cached."""
+"""The small causal language model of a default task: a Llama trained from scratch on first use, then cached."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal

@@ -1,4 +1,4 @@
-"""The small image model of the embedded default: a ViT trained from scratch for a task on first use, then cached."""
+"""The small image model of a default task: a ViT trained from scratch for a task on first use, then cached."""
 
 import math
 from collections.abc import Iterator, Sequence

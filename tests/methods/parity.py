@@ -218,7 +218,8 @@ Settings are those of the method's YAML but for what the second column says. In 
 _MIDDLE = """
 Attribution graphs are the same edge by edge (`tests/results/test_graph.py`, YRdddream/attattr f5a7396).
 
-What the figures do not say: on texts of 256 tokens `lrp` differed by up to 3e-3 of its maximum, since the published code
+What the figures do not say, with errors that were measured once and not by the command: on texts of 256 tokens `lrp`
+differed by up to 3e-3 of its maximum, since the published code
 takes the mask of attention through its rule for sums; with `mask: sum` (second line of `lrp`) by 1e-6. `attnlrp` is compared
 at ε = 0; at ε = 1e-6, the default here and there, it differed by up to 3e-3. `attention_gradcam` leaves padding out of its
 mean. `generic_attention` keeps the score of the token that is read, which the published code sets to 0.

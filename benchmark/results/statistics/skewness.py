@@ -9,7 +9,8 @@ A verdict from n differences, one of m that are corrected together, is drawn whe
     G ≤ .7 ln(n / (5 ∛m)),    G = −sign(d̄) · (sample skewness of d),
 
 with m = 1 where the values of both sides vary alike. Where G is larger, it is drawn all the same if the mean of any
-distribution on the range of d is known from so many values to lie on this side of 0 (`distribution_free_p`, times m). G is
+distribution on the range of d is known from so many values to lie on this side of 0 (`distribution_free_p`, times the number
+of hypotheses that are corrected together, whatever m is). G is
 infinite where all differences are equal and not 0: a rare other one may not have been seen.
 
 Source: this project; docs/statistics.md tables how often a verdict is wrong, and how many right ones are lost.
