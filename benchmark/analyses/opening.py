@@ -56,7 +56,7 @@ def opened(own: Setting, changes: Mapping[str, Any], overrides_of: str = "") -> 
         if missing := missing_keys(config[group]):
             where = f"{overrides_of}: " if overrides_of else ""
             raise UserError(f"{where}{group}.{missing[0]} is not set; add it to the list of overrides")
-    return open_setting(config)
+    return open_setting(config, beside=own)
 
 
 def composed(overrides: str | Sequence[str], overrides_of: str) -> DictConfig:

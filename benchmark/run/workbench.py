@@ -154,20 +154,31 @@ def _plain(config: DictConfig) -> Any:
     return OmegaConf.to_container(config, resolve=True)
 
 
-def open_setting(config: DictConfig) -> Setting:
-    """Load the task and the model of a configuration, encode its examples, and say what the model does not see of them."""
+def open_setting(config: DictConfig, beside: Setting | None = None) -> Setting:
+    """Load the task and the model of a configuration, encode its examples, and say what the model does not see of them.
+
+    Args:
+        config: of a comparison.
+        beside: a setting that is open already; what its model does not see either is not said again.
+    """
     task: Task = make(config.task, Task)
     check_name("task.name", task.name)
     examples = task.split(config.split)
     model = open_model(config, task, next(iter(examples), None))
     data = encode(config, task, model, examples, config.limit)
-    if (facts := data.facts).lost_units:
+    lost = _lost(model, data)
+    if lost[0] and (beside is None or lost != _lost(beside.model, beside.data)):
         logger.warning(
             "%d of %d words (%.1f %%) lie beyond the window of %d tokens",
-            facts.lost_units, facts.units, 100 * facts.lost_units / facts.units, model.window,
+            lost[0], lost[1], 100 * lost[0] / lost[1], model.window,
         )  # fmt: skip
     say_how_texts_are_read(model.encoder, data.batches, compared=True)
     return Setting(config, task, model, data)
+
+
+def _lost(model: Classifier, data: Data) -> tuple[int, int, int]:
+    """How many words the model does not see, of how many, and its window."""
+    return data.facts.lost_units, data.facts.units, model.window
 
 
 def open_model(config: DictConfig, task: Task, example: Example | None) -> Classifier:

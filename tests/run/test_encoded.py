@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import benchmark
+from benchmark.analyses.opening import opened
 from benchmark.comparison import run_comparison
 from benchmark.engines.moving import moved
 from benchmark.errors import UserError
@@ -198,12 +199,18 @@ def test_units_and_labels_of_images_open_no_file_and_what_travels_is_whole(check
 
 
 def test_what_the_model_does_not_see_is_said_once(tmp_path, caplog):
-    path = text_models.save_bert(tmp_path / "bert", window=8)
+    path = text_models.save_bert(tmp_path / "bert", window=9)
     config = compose("config", [
         "task=planted", "task.train=4", "task.validation=4", "task.test=6", "model=hf", f"model.path={path}",
         "model.labels=[negative,positive]", f"out={tmp_path}",
     ])  # fmt: skip
     setting = open_setting(config)
     setting.limited(2)
-    said = [message for message in caplog.messages if "lie beyond the window of 8 tokens" in message]
-    assert len(said) == 1
+    opened(setting, {"batch_size": 2})  # as analyses open others
+
+    def said(window):
+        return [message for message in caplog.messages if f"lie beyond the window of {window} tokens" in message]
+
+    assert len(said(9)) == 1
+    opened(setting, {"model.window": 8})
+    assert (len(said(9)), len(said(8))) == (1, 1), "of another window it is another number"
