@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from benchmark.errors import Missing, UserError, printable
@@ -16,6 +17,8 @@ from benchmark.report.run_folders import Stored, read_cleaned, read_stored, unre
 from benchmark.results.control_names import control_order
 from benchmark.results.record import EvaluationRecord, Record
 from benchmark.results.rows import StoredRows
+from benchmark.results.statistics.proportions import wilson
+from benchmark.results.wording import bounds, number
 
 _log = logging.getLogger(__name__)
 _NOT_OF_THE_METHOD = ("task", "model", "split", "limit", "seed")  # sections of config.yaml
@@ -93,6 +96,20 @@ class NamedCell:
         if not isinstance(content, list) or not all(isinstance(item, dict) and key in item for item in content):
             raise unreadable(path, "not a list of examples")
         return content
+
+
+def answers_line(cells: Sequence[NamedCell]) -> str:
+    """How often the model of these cells predicts the annotated class; empty where no record says so."""
+    found = next(((cell.record.answers, cell.record.task.n) for cell in cells if cell.record.answers is not None), None)
+    if found is None:
+        return ""
+    answers, n = found
+    low, high = wilson(np.array([answers.right / n]), n)
+    share = f"{number(answers.right / n)} {bounds(float(low[0]), float(high[0]))}"
+    return (
+        f"The model predicts the annotated class of {answers.right} of {n} examples: {share}. Naming the most frequent "
+        f"class would be right in {number(answers.commonest / n)}."
+    )
 
 
 def _short_names(keys: Sequence[str]) -> dict[str, str]:

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from benchmark.report.arrangement import repeated_line, repeats
-from benchmark.report.cells import NamedCell
+from benchmark.report.cells import NamedCell, answers_line
 from benchmark.report.leaderboard import MetricColumn, frame, groups_with_figures, headline_columns, make_board
 from benchmark.report.printed import Heading, PrintedEntry, PrintedRow, PrintedTable
 from benchmark.report.verdicts import AgainstRandom, against_random
@@ -107,7 +107,7 @@ class _Board:
 
     members: Sequence[NamedCell]
     part: pd.DataFrame
-    note: str
+    notes: Sequence[str]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         columns = headline_columns(self.part)
@@ -139,8 +139,7 @@ class _Board:
         if _counts_differ(board) or "–" in board.examples:
             yield _RANGE
         yield from board.below
-        if self.note:
-            yield self.note
+        yield from filter(None, self.notes)
 
 
 def _counts_differ(board: PrintedTable) -> bool:
@@ -185,6 +184,6 @@ def terminal_table(cells: Sequence[NamedCell], tables: Sequence[AnalysisTable] =
     table = frame(cells, tables)
     grid = Table.grid(padding=(0, 0, 1, 0))
     for _, _, members, part in groups_with_figures(cells, table):
-        grid.add_row(_Board(members, part, repeated_line(repeats(members))))
+        grid.add_row(_Board(members, part, (answers_line(members), repeated_line(repeats(members)))))
     grid.add_row(Text(LEGEND, style="dim"))
     return grid

@@ -233,6 +233,26 @@ class ModelRecord:
 
 
 @dataclass(frozen=True)
+class Answers:
+    """How the model does on the examples that were scored.
+
+    Attributes:
+        right: of how many examples it predicts the annotated class.
+        commonest: how many examples have the most frequent annotated class, which is what naming it always would get right.
+    """
+
+    right: int
+    commonest: int
+
+    def check(self, n: int) -> None:
+        """ValueError where they are no counts of n examples."""
+        if not (0 <= self.right <= n and min(n, 1) <= self.commonest <= n):
+            raise ValueError(
+                f"answers: {self.right} right and {self.commonest} of one class are no counts of {n} examples"
+            )
+
+
+@dataclass(frozen=True)
 class MethodRecord:
     """The explainer."""
 
@@ -290,6 +310,8 @@ class Record:
         coming: SHA-256 of files that are being written.
         origins: under what each file of attributions was computed, by its name, and the rows of each test, by `ROWS` and its
             name; nothing in records of earlier versions.
+        answers: of the model; None where an example has no annotated class, or more than one, where nothing was explained,
+            and in records of earlier versions.
     """
 
     hash: str
@@ -304,6 +326,7 @@ class Record:
     files: Mapping[str, str] = field(default_factory=dict)
     coming: Mapping[str, str] = field(default_factory=dict)
     origins: Mapping[str, Origin] = field(default_factory=dict)
+    answers: Answers | None = None
 
     @staticmethod
     def from_json(content: Any) -> "Record":
@@ -320,6 +343,8 @@ class Record:
                 raise ValueError(f"{part}.name is empty")
         for name, evaluation in record.evaluations.items():
             evaluation.check(name, record.task.n)
+        if record.answers is not None:
+            record.answers.check(record.task.n)
         return record
 
     def digests(self, name: str) -> tuple[str, ...]:

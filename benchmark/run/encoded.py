@@ -36,6 +36,7 @@ class Encoded(Sequence[Batch]):
     Attributes:
         sizes: examples in each batch.
         uids: of all examples, in order.
+        labels: likewise; -1 where there is none.
         units: of all examples together.
         lost: units of all examples that lie beyond the model's window.
     """
@@ -53,16 +54,18 @@ class Encoded(Sequence[Batch]):
         self.sizes: list[int] = []
         self.units = self.lost = 0
         uids: list[str] = []
+        labels: list[int] = []
         for index, places in enumerate(parts):
             batch = encode(places)
             self.sizes.append(len(batch))
             self.units += int(batch.n_units.sum())
             self.lost += int(batch.lost_units.sum())
             uids += batch.uids
+            labels += batch.label.tolist()
             self._digests.append(_digest(batch))
             self._outlines.append(self._outline(index, batch) if batch.patch is not None else None)
             self._hold(index, batch)
-        self.uids = tuple(uids)
+        self.uids, self.labels = tuple(uids), tuple(labels)
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -152,6 +155,13 @@ def lengths_of(batches: Sequence[Batch]) -> list[list[int]]:
 def uids_of(batches: Sequence[Batch]) -> tuple[str, ...]:
     """The examples of all batches in order, without encoding any."""
     return batches.uids if isinstance(batches, Encoded) else tuple(uid for batch in batches for uid in batch.uids)
+
+
+def labels_of(batches: Sequence[Batch]) -> tuple[int, ...]:
+    """The annotated classes of the examples of all batches in order, -1 where there is none, without encoding any."""
+    if isinstance(batches, Encoded):
+        return batches.labels
+    return tuple(label for batch in batches for label in batch.label.tolist())
 
 
 def _size(batch: Batch) -> int:

@@ -10,15 +10,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from omegaconf import OmegaConf
 
 from benchmark.errors import Corrupt, NotApplicable, UserError, one_line
 from benchmark.models.next_token import VOCABULARY
 from benchmark.results import bounded, commits, statistics, store
-from benchmark.results.record import ROWS, CostRecord, EvaluationRecord, MethodRecord, ModelRecord, Record
+from benchmark.results.record import ROWS, Answers, CostRecord, EvaluationRecord, MethodRecord, ModelRecord, Record
 from benchmark.results.rows import NOTHING, Share, write_rows
 from benchmark.results.store import Ragged
 from benchmark.run.cell import Cell
+from benchmark.run.encoded import labels_of
 from benchmark.run.origins import origins_of, today
 from benchmark.run.reducing import READ_TIES, reworded
 from benchmark.run.views import eraser_predictions, graphs, heatmaps, stored_target
@@ -273,6 +275,15 @@ def computed(path: Path) -> bool:
     )
 
 
+def _answers(cell: Cell, attributions: Ragged | None) -> Answers | None:
+    """How often the classes that are explained as predicted are the annotated ones."""
+    labels = np.array(labels_of(cell.data.batches))
+    if attributions is None or cell.model.multilabel or (labels < 0).any():
+        return None
+    right = labels == attributions.arrays["target"]
+    return Answers(int(right.sum()), int(np.unique(labels, return_counts=True)[1].max(initial=0)))
+
+
 def _record(
     cell: Cell, attributions: Ragged | None, tested: Mapping[str, EvaluationRecord], old: Record | None
 ) -> Record:
@@ -304,4 +315,5 @@ def _record(
         cost=CostRecord(cell.data.runner.peak_memory(), **({} if attributions is None else attributions.cost)),
         evaluations={name: tested[name] for name in sorted(tested)},
         origins=origins,
+        answers=_answers(cell, attributions),
     )

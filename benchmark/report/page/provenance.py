@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmark.report.arrangement import ordered_tests
-from benchmark.report.cells import NamedCell
+from benchmark.report.cells import NamedCell, answers_line
 from benchmark.results.record import ROWS, Origin
 
 
@@ -23,6 +23,8 @@ def provenance(cells: Sequence[NamedCell]) -> dict[str, Any]:
         "versions": _spread([", ".join(f"{k} {v}" for k, v in sorted(o.versions.items())) for o in _origins(cells)]),
         "code": _spread([origin.git_commit or "no commit known" for origin in _origins(cells)]),
     }
+    if answered := answers_line(cells):
+        facts["answers"] = answered
     shared = {key: cells[0].stored.config.get(key) for key in ("task", "model", "split", "limit", "seed")}
     return {
         "facts": facts,

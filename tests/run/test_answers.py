@@ -1,0 +1,72 @@
+"""How often the explained model is right, as the record and the report have it."""
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from benchmark.report.cells import answers_line, load_cells
+from benchmark.report.leaderboard import frame
+from benchmark.report.markdown import markdown
+from benchmark.report.pairs import every_pair
+from benchmark.results.record import Answers
+from benchmark.results.store import Ragged
+from benchmark.run.encoded import labels_of
+from benchmark.run.records import _answers
+from benchmark.run.workbench import open_setting
+from tests import tiny_task
+
+
+def told(labels, predicted, *, multilabel=False):
+    batches = [SimpleNamespace(label=np.array(part)) for part in np.array_split(np.array(labels), 2)]
+    cell = SimpleNamespace(data=SimpleNamespace(batches=batches), model=SimpleNamespace(multilabel=multilabel))
+    target = {"target": np.array(predicted)}
+    return _answers(cell, Ragged(tuple(map(str, labels)), target, {}))
+
+
+def test_right_and_commonest_are_counted():
+    assert told([0, 1, 1, 2, 1], [0, 1, 0, 0, 1]) == Answers(right=3, commonest=3)
+
+
+@pytest.mark.parametrize(("labels", "settings"), [([0, -1], {}), ([0, 1], {"multilabel": True})])
+def test_without_one_class_for_each_example_nothing_is_said(labels, settings):
+    assert told(labels, [0, 1], **settings) is None
+    cell = SimpleNamespace(data=SimpleNamespace(batches=[SimpleNamespace(label=np.array(labels))]))
+    cell.model = SimpleNamespace(multilabel=False)
+    assert _answers(cell, None) is None
+
+
+def test_the_line_has_the_share_and_wilsons_interval():
+    record = SimpleNamespace(answers=Answers(178, 110), task=SimpleNamespace(n=200))
+    silent = SimpleNamespace(record=SimpleNamespace(answers=None, task=SimpleNamespace(n=200)))
+    line = answers_line([silent, SimpleNamespace(record=record)])
+    assert line == (
+        "The model predicts the annotated class of 178 of 200 examples: 0.890 [0.839, 0.926]. Naming the most frequent "
+        "class would be right in 0.550."
+    )
+    assert answers_line([silent]) == ""
+
+
+@pytest.mark.parametrize(("right", "commonest"), [(-1, 3), (6, 3), (3, 0), (3, 6)])
+def test_what_cannot_be_counted_is_refused(right, commonest):
+    with pytest.raises(ValueError, match="are no counts of 5 examples"):
+        Answers(right, commonest).check(5)
+
+
+def test_a_comparison_says_what_its_model_answers(place, tmp_path):
+    cells = tiny_task.compared(place, tmp_path / "out", "methods=[random,rollout]", "evaluations=[aopc]").cells
+    setting = open_setting(tiny_task.settings(place, tmp_path))
+    labels, predicted = [], []
+    for batch in setting.data.batches:
+        labels += batch.label.tolist()
+        predicted += setting.model.run(batch).logits.argmax(1).tolist()
+    assert labels_of(setting.data.batches) == tuple(labels)
+    right = int((np.array(labels) == np.array(predicted)).sum())
+    for folder in cells:
+        answers = json.loads((folder / "record.json").read_text())["answers"]
+        assert answers == {"right": right, "commonest": max(labels.count(label) for label in labels)}
+    named = load_cells(cells)
+    table = frame(named)
+    told = markdown(named, table, every_pair(named, table))
+    assert f"predicts the annotated class of {right} of {len(labels)} examples" in told
