@@ -183,7 +183,8 @@ class Crew:
         self._hired.remove(worker)
         self._failed_starts += 1
         if self._failed_starts >= self.terms.attempts:
-            reason = ShardError(f"workers cannot be started: {str(error).strip().splitlines()[-1]}")
+            said = str(error).strip().splitlines() or [type(error).__name__]
+            reason = ShardError(f"workers cannot be started: {said[-1]}")
             reason.__cause__ = error  # all that the worker printed
             self._break(reason)
         else:

@@ -310,8 +310,8 @@ class Record:
         coming: SHA-256 of files that are being written.
         origins: under what each file of attributions was computed, by its name, and the rows of each test, by `ROWS` and its
             name; nothing in records of earlier versions.
-        answers: of the model; None where an example has no annotated class, or more than one, where nothing was explained,
-            and in records of earlier versions.
+        answers: how often the model is right; None where an example has no annotated class, or more than one, where nothing
+            was explained, and in records of earlier versions.
     """
 
     hash: str

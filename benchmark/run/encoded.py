@@ -36,7 +36,7 @@ class Encoded(Sequence[Batch]):
     Attributes:
         sizes: examples in each batch.
         uids: of all examples, in order.
-        labels: likewise; -1 where there is none.
+        labels: the annotated class of every example, in order; -1 where there is none.
         units: of all examples together.
         lost: units of all examples that lie beyond the model's window.
     """

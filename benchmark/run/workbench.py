@@ -166,17 +166,17 @@ def open_setting(config: DictConfig, beside: Setting | None = None) -> Setting:
     examples = task.split(config.split)
     model = open_model(config, task, next(iter(examples), None))
     data = encode(config, task, model, examples, config.limit)
-    lost = _lost(model, data)
-    if lost[0] and (beside is None or lost != _lost(beside.model, beside.data)):
+    lost, units, window = unseen = _unseen(model, data)
+    if lost and (beside is None or unseen != _unseen(beside.model, beside.data)):
         logger.warning(
             "%d of %d words (%.1f %%) lie beyond the window of %d tokens",
-            lost[0], lost[1], 100 * lost[0] / lost[1], model.window,
+            lost, units, 100 * lost / units, window,
         )  # fmt: skip
     say_how_texts_are_read(model.encoder, data.batches, compared=True)
     return Setting(config, task, model, data)
 
 
-def _lost(model: Classifier, data: Data) -> tuple[int, int, int]:
+def _unseen(model: Classifier, data: Data) -> tuple[int, int, int]:
     """How many words the model does not see, of how many, and its window."""
     return data.facts.lost_units, data.facts.units, model.window
 

@@ -87,7 +87,8 @@ class Recipe:
 
     def used(self) -> dict[str, Any]:
         """The settings, without those that are not used and that records of earlier releases do not have."""
-        later = {"freeze": 0, "mask_share": 0.0, "group_by_length": False, "loss": "examples"}
+        names = ("freeze", "mask_share", "group_by_length", "loss")
+        later = {part.name: part.default for part in fields(Recipe) if part.name in names}
         return {name: value for name, value in asdict(self).items() if name not in later or value != later[name]}
 
 
@@ -294,6 +295,11 @@ def _length(item: Mapping[str, Any]) -> int:
     return len(item["input_ids"])
 
 
+def _together(items: Sequence[Any], options: int) -> list[Sequence[Any]]:
+    """The items in groups of so many, one behind the other."""
+    return [items[start : start + options] for start in range(0, len(items), options)]
+
+
 class _Order(Sampler[int]):
     """The order of an epoch in which texts that belong together stay so; a resumed epoch has the order of the killed one.
 
@@ -307,7 +313,7 @@ class _Order(Sampler[int]):
 
     def __init__(self, lengths: Sequence[int], options: int, batch_size: int, *, by_length: bool, seed: int) -> None:
         self.options, self.batch_size, self.by_length, self.seed = options, batch_size, by_length, seed
-        self.lengths = [max(lengths[start : start + options]) for start in range(0, len(lengths), options)]
+        self.lengths = [max(group) for group in _together(lengths, options)]
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
@@ -400,8 +406,8 @@ def _trainer(task: Task, source: str, work: Path, recipe: Recipe) -> tuple[Train
 
 def _by_length(items: Sequence[Any], options: int) -> list[Any]:
     """Texts, or the options of questions together, the shortest first."""
-    groups = [items[start : start + options] for start in range(0, len(items), options)]
-    return [item for group in sorted(groups, key=lambda group: max(map(_length, group))) for item in group]
+    ordered = sorted(_together(items, options), key=lambda group: max(map(_length, group)))
+    return [item for group in ordered for item in group]
 
 
 def _only_of_texts(recipe: Recipe) -> None:

@@ -1,6 +1,7 @@
 """What a model learns of a question that has one right option among several: which of them is the best."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -63,14 +64,17 @@ def choice_loss(logits: Float[Tensor, "N 2"], right: Int[Tensor, " N"], options:
         right: 1 for the right option, 0 for the others.
         options: how many each question has.
     """
-    margins = (logits[:, 1] - logits[:, 0]).view(-1, options)
-    return cross_entropy(margins, right.view(-1, options).argmax(1))
+    return cross_entropy(_margins(logits, options), right.reshape(-1, options).argmax(1))
 
 
 def choices_right(
     logits: Float[np.ndarray, "N 2"], right: Int[np.ndarray, " N"], options: int
 ) -> Bool[np.ndarray, " questions"]:
     """Whether the right option of each question has the largest margin; arguments as in `choice_loss`."""
-    margins = (logits[:, 1] - logits[:, 0]).reshape(-1, options)
-    found: Bool[np.ndarray, " questions"] = margins.argmax(1) == right.reshape(-1, options).argmax(1)
+    found: Bool[np.ndarray, " questions"] = _margins(logits, options).argmax(1) == right.reshape(-1, options).argmax(1)
     return found
+
+
+def _margins(logits: Any, options: int) -> Any:
+    """d of every option, a row for each question; of tensors and of arrays."""
+    return (logits[:, 1] - logits[:, 0]).reshape(-1, options)
