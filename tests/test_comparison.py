@@ -33,7 +33,6 @@ from benchmark.settings.configuration import compose
 from benchmark.settings.making import make
 from tests import text_models, tiny_task
 from tests.conftest import REPOSITORY
-from tests.covering import one_in
 
 LEADERBOARDS = ("leaderboard.csv", "leaderboard.md", "leaderboard.tex", "curves.csv")
 DEFAULTS = ("task=tiny_task", "model=hf", "tracking=none", "batch_size=4", "methods=[probe]", "evaluations=[rationale]")
@@ -152,7 +151,8 @@ def test_the_hash_covers_what_the_attributions_depend_on_and_nothing_else(place,
     assert len({base, *different.values()}) == 1 + len(different)
 
 
-@pytest.mark.parametrize("dtype", one_in(4, ["float32", "float64", "bfloat16", "float16"]))
+@pytest.mark.thorough
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16"])
 def test_a_comparison_in_every_precision(place, tmp_path, dtype):
     methods = "methods=[rollout,gradient_x_input,lrp,lime,random]"
     tests = "evaluations=[rationale,perturbation,aopc]"

@@ -22,6 +22,7 @@ from tests.report.folders import Plan, write_cells
 SETTINGS = yaml.safe_load((REPOSITORY / "docs" / "results.yaml").read_text(encoding="utf-8"))
 
 
+@pytest.mark.thorough
 def test_the_command_starts():
     """As the pages print it, in the checkout: a script of its own would not find what lies beside it."""
     done = subprocess.run(

@@ -5,7 +5,6 @@ import pytest
 from scipy.stats import rankdata
 
 from benchmark.bundles.ranking import LEAST_TASKS, mean_ranks, told
-from tests.covering import one_in
 
 
 def figures(generator, tasks, models=1, methods=4, spread=1.0):
@@ -56,7 +55,8 @@ def test_fewer_tasks_give_none_however_many_models_they_have():
     assert told([]).startswith("No mean ranks: they need 6 tasks")
 
 
-@pytest.mark.parametrize("models", one_in(2, [1, 3]))
+@pytest.mark.thorough
+@pytest.mark.parametrize("models", [1, 3])
 def test_intervals_hold_as_often_as_they_say(models):
     """Of repositories of twelve tasks, the mean rank over very many tasks lies in the interval of the best method."""
     truth = mean_ranks(figures(np.random.default_rng(4), 4000, models), higher_is_better=True)

@@ -126,6 +126,7 @@ def test_removals_leave_the_continuation_where_it_is(made, operator):
             assert torch.allclose(found[k, row], again[0], atol=1e-8)
 
 
+@pytest.mark.thorough
 def test_a_comparison_follows_the_log_probability(made, tmp_path):
     """Drops are those of ln p of all tokens; a test of edges is a dash, and the oracle reads the prompt's rationale."""
     (tmp_path / "prompts.jsonl").write_text(

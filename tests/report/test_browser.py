@@ -443,6 +443,7 @@ def test_a_map_of_one_sign_is_shaded_from_where_it_differs(driver, tmp_path):
     assert [float(end) for end in ends] == pytest.approx([np.percentile(close, 5), np.percentile(close, 99)], rel=0.01)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_thousand_examples_of_twenty_methods_open_in_three_seconds(driver, tmp_path):
     names = [f"method{place:02d}" for place in range(17)] + ["oracle", "random", "inverted"]

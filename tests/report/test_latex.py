@@ -287,6 +287,7 @@ def test_a_table_over_tasks_has_a_column_for_each_model_on_each_of_them(nine):
     assert r"$n$ & " in text
 
 
+@pytest.mark.thorough
 def test_tables_over_tasks_share_one_order_and_one_explanation(nine):
     text = nine(metrics=["rationale.auprc", "perturbation.positive_auc"], columns="two")
     orders = [labels(body) for body in re.findall(r"\\midrule\n(.*?)\\bottomrule", text, re.DOTALL)]

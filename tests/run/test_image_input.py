@@ -24,6 +24,7 @@ def words(checkpoint, folder, *more):
 SMALL = ("methods=[rollout,oracle]", "evaluations=[rationale]")
 
 
+@pytest.mark.thorough
 def test_one_image_alone_runs_through_the_default_tests(checkpoint, tmp_path, no_pictures):
     write_image(tmp_path / "one" / "koala" / "x.png", size=(16, 16))
     (tmp_path / "boxes.csv").write_text("file,x0,y0,x1,y1\nx.png,0,0,7,7\n", encoding="utf-8")

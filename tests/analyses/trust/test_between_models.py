@@ -46,6 +46,7 @@ def test_methods_that_are_alike_turn_in_few_comparisons():
     assert np.mean(wrong) <= 0.01
 
 
+@pytest.mark.thorough
 def test_the_same_model_under_another_name_moves_nothing(place, tmp_path):
     same = f"{{same:['model=hf','model.path={place / 'bert'}']}}"
     tables = compared(place, tmp_path, f"analyses.between_models.models={same}")
