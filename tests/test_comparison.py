@@ -215,6 +215,7 @@ def test_explanations_of_every_class_are_stored_once_and_marked_where_they_canno
     assert len(tiny_task.CALLS) == calls
 
 
+@pytest.mark.thorough
 def test_methods_that_know_no_class_are_marked_where_the_annotated_class_is_explained(place, tmp_path):
     """In every test of another class than the predicted one, whatever it reads, with their figures; controls are not."""
     tests = (

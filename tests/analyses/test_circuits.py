@@ -194,6 +194,7 @@ def bert_of_reviews(tmp_path_factory):
     )  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_controls_alone_score_no_edges_and_another_model_has_no_wiring(bert_of_reviews):
     found = tables(bert_of_reviews)
     assert set(found) >= {"circuits"}

@@ -179,7 +179,8 @@ def test_every_method_explains_real_texts_to_five_digits(name, minilm):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", one_in(3, LONG))
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", LONG)
 def test_relevance_of_long_texts_keeps_five_digits(name, minilm):
     held_to_five_digits(name, minilm, real_texts(120))
 

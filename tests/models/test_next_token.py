@@ -264,6 +264,7 @@ def test_a_chat_that_cannot_be_held_is_one_line(made, in_chat):
         loaded(in_chat, chat=True)
 
 
+@pytest.mark.thorough
 def test_a_comparison_over_the_vocabulary(made, tmp_path):
     """The tests follow the log-probability of the answer among all tokens; the record does not hold their names."""
     lines = [

@@ -79,6 +79,7 @@ def planned_and_done(events):
     return {name: dict(steps) for (kind, name), steps in plan.items() if kind == "cell" and steps}, done
 
 
+@pytest.mark.thorough
 def test_a_plan_comes_true_whatever_a_test_reads(place, tmp_path):
     small = ("task.size=6", "evaluations.head_pruning.calibration.limit=6", "methods.attattr.edges.steps=2")
     with heard() as events:

@@ -177,6 +177,7 @@ except Exception as error:  # likewise
 """
 
 
+@pytest.mark.thorough
 def test_hub_layout_and_hub_that_cannot_be_reached(tmp_path: Path) -> None:
     (tmp_path / "hub").mkdir()
     offline = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "home"), "PYTHONPATH": str(REPOSITORY)}

@@ -112,6 +112,7 @@ def context(tmp_path, monkeypatch):
     return make
 
 
+@pytest.mark.thorough
 def test_the_share_of_a_known_explainer(context):
     analysis = AttributionShare(kept=[0.5, 0.9], strengths=[0.6, 0.9], trainings=2)
     given = context(*SMALL, marks=Marks(), none=NoTokens())
