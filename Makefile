@@ -48,17 +48,17 @@ site: $(STAMP)
 families: $(STAMP)
 	EVERY_FAMILY=1 $(BIN)/python -m pytest tests/models/test_every_family.py $(WORKERS)
 
-# what computes arrays, with every annotated shape checked: imports and calls take twice as long
+# what computes arrays, with every annotated shape checked: imports and calls take twice as long, products of cases add none
 SHAPED := tests/methods/test_contract.py tests/replicas tests/models
 
 shapes: $(STAMP)
-	$(BIN)/python -m pytest $(SHAPED) $(WORKERS) -m "not mistyped" \
+	$(BIN)/python -m pytest $(SHAPED) $(WORKERS) -m "not mistyped and not thorough" \
 		--jaxtyping-packages=methods,benchmark.models,benchmark.evaluations,beartype.beartype
 
 # all other tests: with `shapes` each once
 unshaped: $(STAMP)
 	$(BIN)/python -m pytest $(addprefix --ignore=,$(SHAPED)) $(WORKERS)
-	$(BIN)/python -m pytest $(SHAPED) -m mistyped --numprocesses auto
+	$(BIN)/python -m pytest $(SHAPED) -m "mistyped or thorough" $(WORKERS)
 
 # the commands from a wheel, and the versions that there are for each Python
 package: $(STAMP)
