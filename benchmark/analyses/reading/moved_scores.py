@@ -9,11 +9,11 @@ import torch
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
 
-from benchmark.analyses.reading.answers import QuestionValues, Reading, parts_of
+from benchmark.analyses.reading.answers import QuestionValues, Reading
 from benchmark.annotations import Moved, annotation
 from benchmark.errors import NotApplicable
 from benchmark.models.classifier import Classifier
-from benchmark.types import Example, Method
+from benchmark.types import Batch, Method
 from benchmark.units import pool
 
 WordScores = Float[NDArray[np.float64], " W"]
@@ -38,31 +38,21 @@ class MovedScores:
     places: QuestionValues
 
 
-def word_scores(
-    method: Method,
-    model: Classifier,
-    labels: Sequence[str],
-    examples: Sequence[Example],
-    target: Int[torch.Tensor, " N"],
-    batch_size: int,
-) -> list[WordScores]:
+def word_scores(method: Method, model: Classifier, batch: Batch, target: Int[torch.Tensor, "B"]) -> list[WordScores]:
     """Scores of the words of each example for its class `target`, NaN beyond the window.
 
     Raises:
         NotApplicable: the method gives no token scores.
     """
-    found: list[WordScores] = []
-    label_map = model.label_map(labels)
-    for part in parts_of(examples, batch_size):
-        batch = model.encode_examples(part, label_map)
-        tokens = method(model, batch, target[len(found) : len(found) + len(part)].to(batch.units.device)).tokens
-        if tokens is None:
-            raise NotApplicable("it gives no token scores")
-        scores, visible = pool(tokens, batch.units)
-        values = scores.detach().double().masked_fill(~visible, torch.nan).cpu().numpy()
-        for row, n_units in zip(values, batch.n_units.tolist(), strict=True):
-            found.append(np.pad(row, (0, max(0, n_units - len(row))), constant_values=np.nan)[:n_units])
-    return found
+    tokens = method(model, batch, target.to(batch.units.device)).tokens
+    if tokens is None:
+        raise NotApplicable("it gives no token scores")
+    scores, visible = pool(tokens, batch.units)
+    values = scores.detach().double().masked_fill(~visible, torch.nan).cpu().numpy()
+    return [
+        np.pad(row, (0, max(0, n_units - len(row))), constant_values=np.nan)[:n_units]
+        for row, n_units in zip(values, batch.n_units.tolist(), strict=True)
+    ]
 
 
 def moved_scores(

@@ -3,7 +3,8 @@
 Defined in docs/protocols.md, section 17.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Annotated, Any, ClassVar
 
 from omegaconf import DictConfig, OmegaConf
@@ -28,14 +29,16 @@ from benchmark.analyses.reading.attack_tables import (
     pairs,
 )
 from benchmark.analyses.reading.subject import Subject
+from benchmark.analyses.resumed import Arrays
 from benchmark.annotations import KEYS, OPTION_ATTACKS, SEGMENT_ATTACKS, Attack, Moved
 from benchmark.errors import NoSplit, NotApplicable
 from benchmark.randomness import generator
+from benchmark.results.store import Ragged
 from benchmark.results.tables import Table, line
 from benchmark.run.workbench import Setting
 from benchmark.settings.declared import Count, Distinct, Natural, SettingError, configurable
 from benchmark.settings.making import make
-from benchmark.types import Example, Task
+from benchmark.types import Batch, Example, Task
 
 
 @configurable
@@ -95,7 +98,8 @@ class OrderAttacks(Analysis):
         """Accuracies, baselines and explanations."""
         own, split = context.setting, context.setting.config.split
         asked, explained = self._drawn(own.task.split(split))
-        subject = Subject.of(own, asked, explained, context.cells)
+        keep = partial(self._kept, context)
+        subject = Subject.of(own, asked, explained, context.cells, keep)
         rows = list(accuracy_lines(Place(NONE, CLEAN, CLEAN), subject.clean))
         moved: list[dict[str, Any]] = []
         found: list[Pair] = []
@@ -103,7 +107,7 @@ class OrderAttacks(Analysis):
             if not asked.has_options and attack in OPTION_ATTACKS:
                 continue
             task: Task = make(self._task(own, attack, "clean"))
-            moves = subject.moves(task, split)
+            moves = subject.moves(task, split, attack)
             rows += accuracy_lines(Place(attack, CLEAN, ATTACKED), subject.reads(task, split), subject.clean.right)
             moved += moved_lines(moves, explained, attack, CLEAN)
             if attack not in (self.trained or ()):
@@ -111,17 +115,23 @@ class OrderAttacks(Analysis):
             if (setting := self._learned(own, attack)).model.fingerprint == own.model.fingerprint:
                 rows.append(line(Place(attack, ATTACKED, ATTACKED).labels, ACCURACY, note=FINISHED))
                 continue
-            other = Subject.of(setting, asked, explained, context.cells)
-            pair = Pair(attack, own_seed(own), subject.clean, other.reads(task, split), moves, other.moves(task, split))
+            other = Subject.of(setting, asked, explained, context.cells, keep)
+            moves_there = other.moves(task, split, attack)
+            pair = Pair(attack, own_seed(own), subject.clean, other.reads(task, split), moves, moves_there)
             rows += accuracy_lines(Place(attack, ATTACKED, CLEAN), other.clean, subject.clean.right)
             rows += accuracy_lines(Place(attack, ATTACKED, ATTACKED), pair.attacked, subject.clean.right)
             moved += moved_lines(pair.attacked_moves, explained, attack, ATTACKED, moves)
             found.append(pair)
         tables = [accuracies(rows), baselines(asked, _training(own)), explanations(moved)]
+        if self.trainings > 1 and found:
+            found += self._more_pairs(context, subject, [pair.attack for pair in found])
+        self.forget(context)
         if self.trainings == 1 or not found:
             return tables
-        found += self._more_pairs(context, subject, [pair.attack for pair in found])
         return [*tables, *pairs(sorted(found, key=lambda pair: self.attacks.index(pair.attack)), explained)]
+
+    def _kept(self, context: Context, setting: Setting, compute: Callable[[Batch], Arrays], label: str) -> Ragged:
+        return self.by_example(context, setting, compute, f"explaining: {label}", keep="each", part=label)
 
     def _drawn(self, examples: Sequence[Example]) -> tuple[Asked, Asked]:
         """The examples of as many questions as are asked and of those that are explained, in the order of the task."""
@@ -157,11 +167,11 @@ class OrderAttacks(Analysis):
         own, split = first.setting, first.setting.config.split
         asked, explained = first.clean.asked, first.explained.asked
         for seed in seeds_from(own, self.trainings)[1:]:
-            clean = Subject.of(self._learned(own, None, seed), asked, explained, context.cells)
+            clean = Subject.of(self._learned(own, None, seed), asked, explained, context.cells, first.keep)
             for attack in attacks:
                 task: Task = make(self._task(own, attack, "clean"))
-                other = Subject.of(self._learned(own, attack, seed), asked, explained, context.cells)
-                moves = clean.moves(task, split), other.moves(task, split)
+                other = Subject.of(self._learned(own, attack, seed), asked, explained, context.cells, first.keep)
+                moves = clean.moves(task, split, attack), other.moves(task, split, attack)
                 yield Pair(attack, seed, clean.clean, other.reads(task, split), *moves)
 
 

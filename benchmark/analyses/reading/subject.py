@@ -1,17 +1,26 @@
 """A model under attacks on the words: what it answers, and how its explanations move."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from benchmark.analyses.reading.answers import Asked, Reading, read
+import numpy as np
+import torch
+
+from benchmark.analyses.reading.answers import Asked, Reading, parts_of, read
 from benchmark.analyses.reading.moved_scores import MovedScores, WordScores, moved_scores, word_scores
+from benchmark.analyses.resumed import Arrays
+from benchmark.annotations import Attack
 from benchmark.errors import NotApplicable
+from benchmark.results.store import Ragged
 from benchmark.run.cell import Cell
 from benchmark.run.workbench import Setting
-from benchmark.types import Example, Method, Task
+from benchmark.types import Batch, Example, Method, Task
 
 Moves = Mapping[str, MovedScores | str]
 """By explainer how its scores move, or why it has none."""
+
+Keep = Callable[[Setting, Callable[[Batch], Arrays], str], Ragged]
+"""Computes arrays for each batch of a setting, or reads what an earlier, killed run had kept under a name."""
 
 GIVEN = "its scores are given for the clean examples"
 
@@ -27,6 +36,7 @@ class Subject:
         methods: the explainers.
         before: by explainer the scores of the words of what is explained, of the class that the model predicts; or why
             there are none.
+        keep: explanations, so that a killed run loses little.
     """
 
     setting: Setting
@@ -34,29 +44,31 @@ class Subject:
     explained: Reading
     methods: Mapping[str, Method]
     before: Mapping[str, Sequence[WordScores] | str]
+    keep: Keep
 
     @classmethod
-    def of(cls, setting: Setting, asked: Asked, explained: Asked, cells: Mapping[str, Cell]) -> "Subject":
+    def of(cls, setting: Setting, asked: Asked, explained: Asked, cells: Mapping[str, Cell], keep: Keep) -> "Subject":
         """Read and explain the clean examples; a search has nothing to explain with."""
         clean, part = (_read(setting, some, some.examples) for some in (asked, explained))
         methods = {name: cell.method for name, cell in cells.items() if isinstance(cell.method, Method)}
         before: dict[str, Sequence[WordScores] | str] = {}
         for name, method in methods.items():
             refusal = GIVEN if not method.explains_others else cells[name].refusal
-            before[name] = _explained(setting, method, part.examples, part) if refusal is None else refusal
-        return cls(setting, clean, part, methods, before)
+            before[name] = _explained(setting, name, method, part, part, keep) if refusal is None else refusal
+        return cls(setting, clean, part, methods, before, keep)
 
     def reads(self, task: Task, split: str) -> Reading:
         """What the model says of the attacked examples."""
         return _read(self.setting, self.clean.asked, _same(task, split, self.clean.examples))
 
-    def moves(self, task: Task, split: str) -> Moves:
+    def moves(self, task: Task, split: str, attack: Attack) -> Moves:
         """How the scores of every explainer move."""
         attacked = _read(self.setting, self.explained.asked, _same(task, split, self.explained.examples))
         found: dict[str, MovedScores | str] = {}
         for name, before in self.before.items():
             if not isinstance(before, str):
-                after = _explained(self.setting, self.methods[name], attacked.examples, self.explained)
+                label = f"{name}, {attack}"
+                after = _explained(self.setting, label, self.methods[name], attacked, self.explained, self.keep)
                 found[name] = after if isinstance(after, str) else moved_scores(self.explained, attacked, before, after)
             else:
                 found[name] = before
@@ -64,14 +76,23 @@ class Subject:
 
 
 def _explained(
-    setting: Setting, method: Method, examples: Sequence[Example], predicted: Reading
+    setting: Setting, label: str, method: Method, reading: Reading, clean: Reading, keep: Keep
 ) -> Sequence[WordScores] | str:
     """Scores of the words for the class that is predicted of the clean examples, or why there are none."""
-    labels, batch_size = setting.task.labels, int(setting.config.batch_size)
+    label_map = setting.model.label_map(setting.task.labels)
+    parts = parts_of(reading.examples, int(setting.config.batch_size))
+    batches = [setting.model.encode_examples(part, label_map) for part in parts]
+    classes = dict(zip((example.uid for example in clean.examples), clean.predicted, strict=True))
+
+    def compute(batch: Batch) -> Arrays:
+        scores = word_scores(method, setting.model, batch, torch.stack([classes[uid] for uid in batch.uids]))
+        return {"scores": np.concatenate(scores), "words": np.array([len(one) for one in scores])}
+
     try:
-        return word_scores(method, setting.model, labels, examples, predicted.predicted, batch_size)
+        found = keep(replace(setting, data=setting.data.excerpt(lambda _: batches)), compute, label).arrays
     except NotApplicable as reason:
         return str(reason)
+    return np.split(found["scores"], np.cumsum(found["words"])[:-1])
 
 
 def _read(setting: Setting, asked: Asked, examples: Sequence[Example]) -> Reading:

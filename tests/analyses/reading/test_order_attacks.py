@@ -25,6 +25,7 @@ from benchmark.settings.declared import SettingError
 from benchmark.types import Attribution, Example, Method
 from tasks.attacked import Attacked
 from tests import text_models
+from tests.analyses.killed import assert_goes_on
 
 
 def option(question, number, label, words="w"):
@@ -137,7 +138,8 @@ def reading(model, first, second, origin=None, shuffled=None):
 
 def moved(method, model, before, after):
     """How the scores of the class move that is predicted before."""
-    scores = [word_scores(method, model, ("bad", "good"), one.examples, before.predicted, 4) for one in (before, after)]
+    batches = [model.encode_examples(one.examples, (0, 1)) for one in (before, after)]
+    scores = [word_scores(method, model, batch, before.predicted) for batch in batches]
     return moved_scores(before, after, *scores)
 
 
@@ -375,6 +377,11 @@ def test_every_pair_of_models_has_its_lines(setting):
     assert more.rows[["explainer", "seed", "value"]].to_numpy().tolist() == [
         [name, seed, 0.0] for seed in ("3", "4") for name in ("by_word", "by_place")
     ]
+
+
+def test_a_killed_run_goes_on(setting, tmp_path, monkeypatch):
+    analysis = OrderAttacks(attacks=["p_shuffle", "pq_shuffle"], trained=["p_shuffle"], explained=3)
+    assert_goes_on(analysis, context(setting, ByWord(), Silent(), ByPlace()), tmp_path, monkeypatch)
 
 
 def test_questions_that_words_decide_are_set_against_those_that_order_does(setting):

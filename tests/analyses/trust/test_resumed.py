@@ -1,7 +1,5 @@
 """A killed run of an analysis of trust repeats no finished question, and says in the end what an unbroken one says."""
 
-from dataclasses import replace
-
 import pytest
 
 from benchmark.analyses.context import Context
@@ -9,15 +7,11 @@ from benchmark.analyses.trust.randomised import Randomised
 from benchmark.analyses.trust.stability import Stability
 from benchmark.analyses.trust.which_test import WhichTest
 from benchmark.comparison import finish_all
-from benchmark.results.store import Ragged
 from benchmark.run.workbench import open_setting
 from benchmark.settings.configuration import compose
 from benchmark.settings.making import make
+from tests.analyses.killed import assert_goes_on
 from tests.covering import one_in
-
-
-class KilledError(Exception):
-    """The process ends."""
 
 
 @pytest.fixture(scope="module")
@@ -52,32 +46,4 @@ ANALYSES = (
 
 @pytest.mark.parametrize("analysis", one_in(len(ANALYSES), ANALYSES), ids=lambda one: type(one).__name__)
 def test_a_killed_run_goes_on(analysis, finished, tmp_path, monkeypatch):
-    def run(folder, dies_after=None):
-        """The tables, and the files of finished questions that were written; None where the process ended."""
-        kept, write = [], Ragged.write
-
-        def counted(self, path):
-            write(self, path)
-            if not path.parent.name.startswith("."):  # parts lie in a folder of their own
-                kept.append(path.name)
-                if len(kept) == dies_after:
-                    raise KilledError
-
-        monkeypatch.setattr(Ragged, "write", counted)
-        try:
-            return analysis(replace(finished, folder=folder)), kept
-        except KilledError:
-            return None, kept
-        finally:
-            monkeypatch.setattr(Ragged, "write", write)
-
-    whole, all_files = run(tmp_path / "whole")
-    assert len(all_files) >= 3
-    ended, before = run(tmp_path / "killed", dies_after=2)
-    assert ended is None
-    again, after = run(tmp_path / "killed")
-    assert before + after == all_files, "what was finished is read, and not computed again"
-    for one, other in zip(whole, again, strict=True):
-        assert one.rows.equals(other.rows)
-        assert one.sentences == other.sentences
-    assert not list((tmp_path / "killed" / "analyses").glob("*.safetensors")), "nothing stays that nobody will read"
+    assert_goes_on(analysis, finished, tmp_path, monkeypatch)
