@@ -21,6 +21,9 @@ from benchmark.types import Batch
 Arrays = Mapping[str, NDArray[Any]]
 """What is computed for a batch, by name; the first dimension goes over the examples, or over what they hold."""
 
+Keep = Callable[[Setting, Callable[[Batch], Arrays], str], Ragged]
+"""Computes arrays for each batch of a setting, or reads what an earlier, killed run had kept under a label."""
+
 _SECONDS = 30.0
 
 

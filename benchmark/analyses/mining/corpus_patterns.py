@@ -92,7 +92,7 @@ class CorpusPatterns(Analysis):
             try:
                 if cell.refusal is not None:
                     raise NotApplicable(cell.refusal)
-                examples = marked_texts(cell.method, context.setting.model, texts, self.best)
+                examples = marked_texts(cell.method, context.setting, texts, self.best, self.keeping(context), name)
             except NotApplicable as reason:
                 rows.append(line({"explainer": name, "class": "", "pattern": ""}, FIRST, note=str(reason)))
                 continue
@@ -100,6 +100,7 @@ class CorpusPatterns(Analysis):
             rows += self._lines(name, judged, names)
             if isinstance(task, KnowsShortcuts) and task.planted_shortcuts:
                 found += found_lines(name, judged, task.planted_shortcuts, names, sensible)
+        self.forget(context)
         tables = [self._patterns(rows, len(labels))]
         return [*tables, _found(found)] if found else tables
 

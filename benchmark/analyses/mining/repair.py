@@ -119,6 +119,7 @@ class Repair(Analysis):
         found = Repairs(planted=bool(_planted(own.task)))
         for seed in seeds_from(own, self.trainings):
             self._repair(context, seed, tested, found)
+        self.forget(context)
         return tables(found, self.trainings, len(tested.clean), self.patterns)
 
     def _repair(self, context: Context, seed: int, tested: HeldOut, found: Repairs) -> None:
@@ -167,7 +168,7 @@ class Repair(Analysis):
             try:
                 if cell.refusal is not None or not cell.method.explains_others:
                     raise NotApplicable(cell.refusal or "its scores are given for one model")
-                examples = marked_texts(cell.method, setting.model, texts, self.best)
+                examples = marked_texts(cell.method, setting, texts, self.best, self.keeping(context), name)
             except NotApplicable as reason:
                 found.refuse(name, str(reason))
                 continue

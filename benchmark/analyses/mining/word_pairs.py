@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -11,8 +11,10 @@ import torch
 from jaxtyping import Float
 from numpy.typing import NDArray
 
+from benchmark.analyses.resumed import Arrays, Keep
 from benchmark.errors import NotApplicable
 from benchmark.models import Classifier
+from benchmark.run.workbench import Setting
 from benchmark.targets import Target
 from benchmark.types import Batch, Method
 from benchmark.units import pool
@@ -88,34 +90,75 @@ def marked(words: Sequence[str], scores: PairScores, best: int, uid: str, label:
     Words without a letter or digit, and pairs of the same word, are left out. Of equal scores the pairs that stand first are
     taken.
     """
+    pairs, patterns = _pairs(words, scores)
+    if len(pairs) < best:
+        return None
+    at = _first(scores, pairs, best)
+    return Marked(uid, label, Counter(patterns), len(pairs), frozenset(patterns[i] for i in at))
+
+
+def _pairs(words: Sequence[str], scores: PairScores) -> tuple[list[tuple[int, int]], list[Pattern]]:
+    """Where pairs of words stand that have a score, and their patterns."""
     names = [plain(word) for word in words[: len(scores)]]
     pairs = [
         (v, w)
         for v, w in combinations(range(len(names)), 2)
         if names[v] and names[w] and names[v] != names[w] and np.isfinite(scores[v, w])
     ]
-    if len(pairs) < best:
-        return None
-    patterns = [(min(names[v], names[w]), max(names[v], names[w])) for v, w in pairs]
-    values = np.array([scores[pair] for pair in pairs])
-    order = np.argsort(-values, kind="stable")[:best]
-    return Marked(uid, label, Counter(patterns), len(pairs), frozenset(patterns[i] for i in order))
+    return pairs, [(min(names[v], names[w]), max(names[v], names[w])) for v, w in pairs]
 
 
-def marked_texts(method: Method, model: Classifier, texts: Sequence[tuple[Batch, Target]], best: int) -> list[Marked]:
+def _first(scores: PairScores, pairs: Sequence[tuple[int, int]], best: int) -> list[int]:
+    """Which of the pairs have the `best` largest scores, the largest first."""
+    order = np.argsort(-np.array([scores[pair] for pair in pairs]), kind="stable")
+    return [int(place) for place in order[:best]]
+
+
+def what_is_left(words: Sequence[str], scores: PairScores, best: int) -> Float[NDArray[np.float32], "W W"]:
+    """All that `marked` needs of scores: NaN where there is none, else 0, and from `best` down to 1 for the best pairs."""
+    left = np.where(np.isfinite(scores), 0, np.nan).astype(np.float32)
+    pairs, _ = _pairs(words, scores)
+    for place, at in enumerate(_first(scores, pairs, best) if pairs else []):
+        left[pairs[at]] = best - place
+    return left
+
+
+def marked_texts(
+    method: Method, setting: Setting, texts: Sequence[tuple[Batch, Target]], best: int, keep: Keep, label: str
+) -> list[Marked]:
     """What an explainer puts first in each text, words of a query left out.
 
     Args:
+        method: the explainer.
+        setting: whose model is explained.
         texts: batches, each with the classes that are explained.
         best: pairs of each text.
+        keep: what is found, so that a killed run goes on behind it.
+        label: what is computed, for whoever watches; tells it from what else is kept.
     """
+    targets = {batch.uids: target for batch, target in texts}
+
+    def compute(batch: Batch) -> Arrays:
+        scores = pair_scores(method, setting.model, batch, targets[batch.uids].to(batch.units.device))
+        left = [what_is_left(words, own, best) for words, own in zip(_rated(batch), scores, strict=True)]
+        return {"left": np.concatenate([own.ravel() for own in left]), "words": np.array([len(own) for own in left])}
+
+    data = setting.data.excerpt(lambda _: [batch for batch, _ in texts])
+    arrays = keep(replace(setting, data=data), compute, label).arrays
+    parts = iter(np.split(arrays["left"], np.cumsum(arrays["words"] ** 2)[:-1]))
     found: list[Marked] = []
     for batch, target in texts:
-        scores = pair_scores(method, model, batch, target.to(batch.units.device))
-        rated = [("",) * n + words[n:] for words, n in zip(batch.words, batch.query_units, strict=True)]
-        parts = zip(rated, scores, batch.uids, target.classes.tolist(), strict=True)
-        found += [one for words, pairs, uid, label in parts if (one := marked(words, pairs, best, uid, label))]
+        for words, uid, explained in zip(_rated(batch), batch.uids, target.classes.tolist(), strict=True):
+            left = next(parts)
+            scores = left.reshape(2 * (math.isqrt(left.size),)).astype(np.float64)
+            if (one := marked(words, scores, best, uid, explained)) is not None:
+                found.append(one)
     return found
+
+
+def _rated(batch: Batch) -> list[tuple[str, ...]]:
+    """The words of each text, those of a query empty."""
+    return [("",) * n + words[n:] for words, n in zip(batch.words, batch.query_units, strict=True)]
 
 
 def by_chance(example: Marked, pattern: Pattern, best: int) -> float:

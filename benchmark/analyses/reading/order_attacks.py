@@ -3,8 +3,7 @@
 Defined in docs/protocols.md, section 17.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, ClassVar
 
 from omegaconf import DictConfig, OmegaConf
@@ -29,16 +28,14 @@ from benchmark.analyses.reading.attack_tables import (
     pairs,
 )
 from benchmark.analyses.reading.subject import Subject
-from benchmark.analyses.resumed import Arrays
 from benchmark.annotations import KEYS, OPTION_ATTACKS, SEGMENT_ATTACKS, Attack, Moved
 from benchmark.errors import NoSplit, NotApplicable
 from benchmark.randomness import generator
-from benchmark.results.store import Ragged
 from benchmark.results.tables import Table, line
 from benchmark.run.workbench import Setting
 from benchmark.settings.declared import Count, Distinct, Natural, SettingError, configurable
 from benchmark.settings.making import make
-from benchmark.types import Batch, Example, Task
+from benchmark.types import Example, Task
 
 
 @configurable
@@ -98,7 +95,7 @@ class OrderAttacks(Analysis):
         """Accuracies, baselines and explanations."""
         own, split = context.setting, context.setting.config.split
         asked, explained = self._drawn(own.task.split(split))
-        keep = partial(self._kept, context)
+        keep = self.keeping(context)
         subject = Subject.of(own, asked, explained, context.cells, keep)
         rows = list(accuracy_lines(Place(NONE, CLEAN, CLEAN), subject.clean))
         moved: list[dict[str, Any]] = []
@@ -129,9 +126,6 @@ class OrderAttacks(Analysis):
         if self.trainings == 1 or not found:
             return tables
         return [*tables, *pairs(sorted(found, key=lambda pair: self.attacks.index(pair.attack)), explained)]
-
-    def _kept(self, context: Context, setting: Setting, compute: Callable[[Batch], Arrays], label: str) -> Ragged:
-        return self.by_example(context, setting, compute, f"explaining: {label}", keep="each", part=label)
 
     def _drawn(self, examples: Sequence[Example]) -> tuple[Asked, Asked]:
         """The examples of as many questions as are asked and of those that are explained, in the order of the task."""

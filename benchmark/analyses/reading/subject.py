@@ -1,6 +1,6 @@
 """A model under attacks on the words: what it answers, and how its explanations move."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -8,19 +8,15 @@ import torch
 
 from benchmark.analyses.reading.answers import Asked, Reading, parts_of, read
 from benchmark.analyses.reading.moved_scores import MovedScores, WordScores, moved_scores, word_scores
-from benchmark.analyses.resumed import Arrays
+from benchmark.analyses.resumed import Arrays, Keep
 from benchmark.annotations import Attack
 from benchmark.errors import NotApplicable
-from benchmark.results.store import Ragged
 from benchmark.run.cell import Cell
 from benchmark.run.workbench import Setting
 from benchmark.types import Batch, Example, Method, Task
 
 Moves = Mapping[str, MovedScores | str]
 """By explainer how its scores move, or why it has none."""
-
-Keep = Callable[[Setting, Callable[[Batch], Arrays], str], Ragged]
-"""Computes arrays for each batch of a setting, or reads what an earlier, killed run had kept under a name."""
 
 GIVEN = "its scores are given for the clean examples"
 

@@ -224,7 +224,7 @@ class WhichTest(Analysis):
         return min(known.items(), key=lambda item: item[1].value) if known else None
 
     def _run(self, context: Context, setting: Setting, compute: Callable[[Batch], Arrays], label: str) -> Arrays:
-        return self.by_example(context, setting, compute, label, keep="each", part=label).arrays
+        return self.keeping(context)(setting, compute, label).arrays
 
     def ask(self, column: Column, truth: Column | None = None, more: Found = NOT_ASKED) -> Answers:
         """What is found of one test, with the figures of the truth where it is known, and what asking again has found."""

@@ -11,13 +11,23 @@ from scipy import stats
 from benchmark import load_model
 from benchmark.analyses.context import Context
 from benchmark.analyses.mining.corpus_patterns import CorpusPatterns, found_lines, judge
-from benchmark.analyses.mining.word_pairs import Marked, at_least, by_chance, marked, mine, pair_scores, plain
+from benchmark.analyses.mining.word_pairs import (
+    Marked,
+    at_least,
+    by_chance,
+    marked,
+    mine,
+    pair_scores,
+    plain,
+    what_is_left,
+)
 from benchmark.results.statistics import holm
 from benchmark.run.cell import Cell
 from benchmark.run.workbench import open_setting
 from benchmark.settings.configuration import compose
 from benchmark.targets import ClassTarget
 from tests import text_models
+from tests.analyses.killed import assert_goes_on
 from tests.analyses.mining.explainers import Pays, PaysEdges
 
 
@@ -163,3 +173,21 @@ def test_who_looks_elsewhere_finds_none(setting):
     patterns, found = CorpusPatterns(target="label")(context(setting, pays=Pays(frozenset({"the", "a"}))))
     patterns.check()
     assert found.rows.set_index("metric").loc["planted phrases found", "value"] == 0
+
+
+def test_what_is_kept_of_scores_says_what_they_say():
+    draw = np.random.default_rng(1)
+    words = ["a", "Fine", "film", ".", "a", "plot", "fine", "story"]
+    for ties in (1, 0):
+        single = draw.integers(0, 3, 8) / 2.0 if ties else draw.standard_normal(8)
+        single[6] = np.nan
+        scores = single[:, None] + single[None, :]
+        found = marked(words, scores, 4, "x", 1)
+        assert found == marked(words, what_is_left(words, scores, 4), 4, "x", 1)
+        assert found.pairs == 14  # of six words with a letter and a score, two of which are "a"
+
+
+def test_a_killed_run_goes_on(setting, tmp_path, monkeypatch):
+    words = {"pays": frozenset({"the", "a"}), "elsewhere": frozenset({"plot"})}
+    explainers = {name: Pays(own) for name, own in words.items()} | {"edges": PaysEdges(frozenset({"film", "the"}))}
+    assert_goes_on(CorpusPatterns(limit=40), context(setting, **explainers), tmp_path, monkeypatch)
