@@ -48,7 +48,7 @@ site: $(STAMP)
 families: $(STAMP)
 	EVERY_FAMILY=1 $(BIN)/python -m pytest tests/models/test_every_family.py $(WORKERS)
 
-# what computes arrays, with every annotated shape checked: imports and calls take twice as long, products of cases add none
+# what computes arrays, with every annotated shape checked: imports and calls take twice as long, so thorough tests run without
 SHAPED := tests/methods/test_contract.py tests/replicas tests/models
 
 shapes: $(STAMP)

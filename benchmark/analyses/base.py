@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from benchmark.analyses.context import Context
 from benchmark.analyses.opening import beside, digests, setting_of, weight_digests
-from benchmark.analyses.resumed import Arrays, Keep, by_example, forget
+from benchmark.analyses.resumed import Arrays, ByExample, by_example, forget
 from benchmark.errors import NotApplicable, UserError
 from benchmark.progress.spent import Spent
 from benchmark.results.store import Ragged
@@ -96,13 +96,13 @@ class Analysis(ABC):
         """What `compute` gives for each batch of a setting; the comparison's folder keeps parts (`resumed.by_example`)."""
         return by_example(context.folder, self, setting, compute, label, keep=keep, part=part)
 
-    def keeping(self, context: Context) -> Keep:
-        """`by_example` for an analysis that computes several things of several settings: all is kept until `forget`."""
+    def keeping(self, context: Context) -> ByExample:
+        """`by_example` for several things of several settings, told apart by their labels; all is kept until `forget`."""
 
-        def keep(setting: Setting, compute: Callable[[Batch], Arrays], label: str) -> Ragged:
+        def kept(setting: Setting, compute: Callable[[Batch], Arrays], label: str) -> Ragged:
             return self.by_example(context, setting, compute, label, keep="each", part=label)
 
-        return keep
+        return kept
 
     def forget(self, context: Context) -> None:
         """Take away what was kept of several settings or parts (`keep="each"`), now that all of them are done."""

@@ -1,6 +1,7 @@
 """What an analysis computes for every example, kept in parts while it goes on, so that a killed run loses little."""
 
 import re
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -21,8 +22,8 @@ from benchmark.types import Batch
 Arrays = Mapping[str, NDArray[Any]]
 """What is computed for a batch, by name; the first dimension goes over the examples, or over what they hold."""
 
-Keep = Callable[[Setting, Callable[[Batch], Arrays], str], Ragged]
-"""Computes arrays for each batch of a setting, or reads what an earlier, killed run had kept under a label."""
+ByExample = Callable[[Setting, Callable[[Batch], Arrays], str], Ragged]
+"""Arrays of each batch of a setting, computed, or read where they were kept under this label already."""
 
 _SECONDS = 30.0
 
@@ -92,9 +93,12 @@ def kept_file(folder: Path, analysis: Any, setting: Setting | None = None, part:
 
 
 def forget(folder: Path, analysis: Any) -> None:
-    """Remove the files that an analysis keeps of each of several settings or parts."""
-    for path in folder.glob(f"analyses/{kept_file(folder, analysis).stem}-*.safetensors"):
+    """Remove what an analysis keeps of each of several settings or parts, and the parts of what did not end."""
+    stem = kept_file(folder, analysis).stem
+    for path in folder.glob(f"analyses/{stem}-*.safetensors"):
         path.unlink()
+    for path in folder.glob(f"analyses/.{stem}-*"):
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def name_of(analysis: Any) -> str:
@@ -104,8 +108,8 @@ def name_of(analysis: Any) -> str:
 
 def _place(folder: Path, analysis: Any, setting: Setting, part: str) -> Path:
     """The folder of the parts."""
-    own = f"-{digest(part)[:8]}" if part else ""
-    return folder / "analyses" / f".{name_of(analysis)}-{_digest(analysis, setting)[:12]}{own}"
+    kept = kept_file(folder, analysis, setting, part)
+    return kept.with_name(f".{kept.stem}")
 
 
 def _digest(analysis: Any, setting: Setting) -> str:

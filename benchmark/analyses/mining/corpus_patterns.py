@@ -92,7 +92,9 @@ class CorpusPatterns(Analysis):
             try:
                 if cell.refusal is not None:
                     raise NotApplicable(cell.refusal)
-                examples = marked_texts(cell.method, context.setting, texts, self.best, self.keeping(context), name)
+                examples = marked_texts(
+                    cell.method, context.setting, texts, self.best, self.keeping(context), f"explaining: {name}"
+                )
             except NotApplicable as reason:
                 rows.append(line({"explainer": name, "class": "", "pattern": ""}, FIRST, note=str(reason)))
                 continue
@@ -100,9 +102,9 @@ class CorpusPatterns(Analysis):
             rows += self._lines(name, judged, names)
             if isinstance(task, KnowsShortcuts) and task.planted_shortcuts:
                 found += found_lines(name, judged, task.planted_shortcuts, names, sensible)
+        tables = [self._patterns(rows, len(labels)), *([_found(found)] if found else [])]
         self.forget(context)
-        tables = [self._patterns(rows, len(labels))]
-        return [*tables, _found(found)] if found else tables
+        return tables
 
     def _lines(self, explainer: str, judged: Sequence[Judged], names: Sequence[str]) -> Iterator[dict[str, Any]]:
         significant = [one for one in judged if one.p < ALPHA]

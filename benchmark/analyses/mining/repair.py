@@ -119,8 +119,9 @@ class Repair(Analysis):
         found = Repairs(planted=bool(_planted(own.task)))
         for seed in seeds_from(own, self.trainings):
             self._repair(context, seed, tested, found)
+        told = tables(found, self.trainings, len(tested.clean), self.patterns)
         self.forget(context)
-        return tables(found, self.trainings, len(tested.clean), self.patterns)
+        return told
 
     def _repair(self, context: Context, seed: int, tested: HeldOut, found: Repairs) -> None:
         """One seed: a model, what every miner finds, and a repair by each."""
@@ -168,7 +169,8 @@ class Repair(Analysis):
             try:
                 if cell.refusal is not None or not cell.method.explains_others:
                     raise NotApplicable(cell.refusal or "its scores are given for one model")
-                examples = marked_texts(cell.method, setting, texts, self.best, self.keeping(context), name)
+                label = f"explaining: {name}"
+                examples = marked_texts(cell.method, setting, texts, self.best, self.keeping(context), label)
             except NotApplicable as reason:
                 found.refuse(name, str(reason))
                 continue

@@ -4,14 +4,13 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 
-from benchmark.analyses.resumed import Arrays, Keep
+from benchmark.analyses.resumed import Arrays, ByExample
 from benchmark.errors import NotApplicable
 from benchmark.models import Classifier
 from benchmark.run.workbench import Setting
@@ -84,47 +83,51 @@ def _between_words(edges: Float[torch.Tensor, "B T T"], batch: Batch) -> Iterato
         yield (summed + summed.T).numpy()
 
 
-def marked(words: Sequence[str], scores: PairScores, best: int, uid: str, label: int) -> Marked | None:
-    """The patterns of the `best` pairs of words with the largest scores; None where fewer pairs have one.
+@dataclass(frozen=True)
+class Ranked:
+    """What an explanation says of the pairs of a text's words.
 
-    Words without a letter or digit, and pairs of the same word, are left out. Of equal scores the pairs that stand first are
-    taken.
+    Attributes:
+        known: whether the pair of words v < w counts and has a score; words without a letter or digit, and pairs of the same
+            word, do not count.
+        best: places of the pairs with the largest scores, the largest first, of equal ones those that stand first; none
+            where fewer have a score.
     """
-    pairs, patterns = _pairs(words, scores)
-    if len(pairs) < best:
+
+    known: Bool[NDArray[np.bool_], "W W"]
+    best: Int[NDArray[np.int64], "K 2"]
+
+
+def ranked(words: Sequence[str], scores: PairScores, best: int) -> Ranked:
+    """Which pairs of a text count, and which `best` of them have the largest scores."""
+    names = np.array([plain(word) for word in words[: len(scores)]], dtype=object)
+    scores, named = scores[: len(names), : len(names)], names != ""
+    known = np.triu(named[:, None] & named[None, :] & (names[:, None] != names[None, :]) & np.isfinite(scores), 1)
+    places = np.argwhere(known)
+    order = np.argsort(-scores[known], kind="stable")[:best]
+    return Ranked(known, places[order] if len(order) == best else places[:0])
+
+
+def marked(words: Sequence[str], pairs: Ranked, uid: str, label: int) -> Marked | None:
+    """The patterns of the best pairs of words; None where fewer pairs have a score."""
+    if not len(pairs.best):
         return None
-    at = _first(scores, pairs, best)
-    return Marked(uid, label, Counter(patterns), len(pairs), frozenset(patterns[i] for i in at))
+    names = [plain(word) for word in words]
 
+    def patterns(places: Int[NDArray[np.int64], "N 2"]) -> list[Pattern]:
+        return [(min(names[v], names[w]), max(names[v], names[w])) for v, w in places.tolist()]
 
-def _pairs(words: Sequence[str], scores: PairScores) -> tuple[list[tuple[int, int]], list[Pattern]]:
-    """Where pairs of words stand that have a score, and their patterns."""
-    names = [plain(word) for word in words[: len(scores)]]
-    pairs = [
-        (v, w)
-        for v, w in combinations(range(len(names)), 2)
-        if names[v] and names[w] and names[v] != names[w] and np.isfinite(scores[v, w])
-    ]
-    return pairs, [(min(names[v], names[w]), max(names[v], names[w])) for v, w in pairs]
-
-
-def _first(scores: PairScores, pairs: Sequence[tuple[int, int]], best: int) -> list[int]:
-    """Which of the pairs have the `best` largest scores, the largest first."""
-    order = np.argsort(-np.array([scores[pair] for pair in pairs]), kind="stable")
-    return [int(place) for place in order[:best]]
-
-
-def what_is_left(words: Sequence[str], scores: PairScores, best: int) -> Float[NDArray[np.float32], "W W"]:
-    """All that `marked` needs of scores: NaN where there is none, else 0, and from `best` down to 1 for the best pairs."""
-    left = np.where(np.isfinite(scores), 0, np.nan).astype(np.float32)
-    pairs, _ = _pairs(words, scores)
-    for place, at in enumerate(_first(scores, pairs, best) if pairs else []):
-        left[pairs[at]] = best - place
-    return left
+    occurrences = Counter(patterns(np.argwhere(pairs.known)))
+    return Marked(uid, label, occurrences, occurrences.total(), frozenset(patterns(pairs.best)))
 
 
 def marked_texts(
-    method: Method, setting: Setting, texts: Sequence[tuple[Batch, Target]], best: int, keep: Keep, label: str
+    method: Method,
+    setting: Setting,
+    texts: Sequence[tuple[Batch, Target]],
+    best: int,
+    by_example: ByExample,
+    label: str,
 ) -> list[Marked]:
     """What an explainer puts first in each text, words of a query left out.
 
@@ -133,27 +136,38 @@ def marked_texts(
         setting: whose model is explained.
         texts: batches, each with the classes that are explained.
         best: pairs of each text.
-        keep: what is found, so that a killed run goes on behind it.
-        label: what is computed, for whoever watches; tells it from what else is kept.
+        by_example: computes the pairs, and keeps them, so that a killed run goes on behind them.
+        label: of this explainer alone.
     """
     targets = {batch.uids: target for batch, target in texts}
 
     def compute(batch: Batch) -> Arrays:
         scores = pair_scores(method, setting.model, batch, targets[batch.uids].to(batch.units.device))
-        left = [what_is_left(words, own, best) for words, own in zip(_rated(batch), scores, strict=True)]
-        return {"left": np.concatenate([own.ravel() for own in left]), "words": np.array([len(own) for own in left])}
+        found = [ranked(words, own, best) for words, own in zip(_rated(batch), scores, strict=True)]
+        return {
+            "known": np.concatenate([np.packbits(one.known) for one in found]),
+            "words": np.array([len(one.known) for one in found]),
+            "best": np.concatenate([one.best for one in found]),
+            "pairs": np.array([len(one.best) for one in found]),
+        }
 
-    data = setting.data.excerpt(lambda _: [batch for batch, _ in texts])
-    arrays = keep(replace(setting, data=data), compute, label).arrays
-    parts = iter(np.split(arrays["left"], np.cumsum(arrays["words"] ** 2)[:-1]))
-    found: list[Marked] = []
+    batches = [batch for batch, _ in texts]
+    arrays = by_example(replace(setting, data=replace(setting.data, batches=batches)), compute, label).arrays
+    parts = _unpacked(arrays)
+    found = []
     for batch, target in texts:
         for words, uid, explained in zip(_rated(batch), batch.uids, target.classes.tolist(), strict=True):
-            left = next(parts)
-            scores = left.reshape(2 * (math.isqrt(left.size),)).astype(np.float64)
-            if (one := marked(words, scores, best, uid, explained)) is not None:
+            if (one := marked(words, next(parts), uid, explained)) is not None:
                 found.append(one)
     return found
+
+
+def _unpacked(arrays: Arrays) -> Iterator[Ranked]:
+    """The pairs of one text after another."""
+    bits = np.split(arrays["known"], np.cumsum(-(-(arrays["words"] ** 2) // 8))[:-1])
+    best = np.split(arrays["best"], np.cumsum(arrays["pairs"])[:-1])
+    for own, n, first in zip(bits, arrays["words"].tolist(), best, strict=True):
+        yield Ranked(np.unpackbits(own, count=n * n).astype(bool).reshape(n, n), first)
 
 
 def _rated(batch: Batch) -> list[tuple[str, ...]]:

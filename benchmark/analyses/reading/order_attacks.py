@@ -95,8 +95,8 @@ class OrderAttacks(Analysis):
         """Accuracies, baselines and explanations."""
         own, split = context.setting, context.setting.config.split
         asked, explained = self._drawn(own.task.split(split))
-        keep = self.keeping(context)
-        subject = Subject.of(own, asked, explained, context.cells, keep)
+        by_example = self.keeping(context)
+        subject = Subject.of(own, asked, explained, context.cells, by_example)
         rows = list(accuracy_lines(Place(NONE, CLEAN, CLEAN), subject.clean))
         moved: list[dict[str, Any]] = []
         found: list[Pair] = []
@@ -112,7 +112,7 @@ class OrderAttacks(Analysis):
             if (setting := self._learned(own, attack)).model.fingerprint == own.model.fingerprint:
                 rows.append(line(Place(attack, ATTACKED, ATTACKED).labels, ACCURACY, note=FINISHED))
                 continue
-            other = Subject.of(setting, asked, explained, context.cells, keep)
+            other = Subject.of(setting, asked, explained, context.cells, by_example)
             moves_there = other.moves(task, split, attack)
             pair = Pair(attack, own_seed(own), subject.clean, other.reads(task, split), moves, moves_there)
             rows += accuracy_lines(Place(attack, ATTACKED, CLEAN), other.clean, subject.clean.right)
@@ -122,10 +122,9 @@ class OrderAttacks(Analysis):
         tables = [accuracies(rows), baselines(asked, _training(own)), explanations(moved)]
         if self.trainings > 1 and found:
             found += self._more_pairs(context, subject, [pair.attack for pair in found])
+            tables += pairs(sorted(found, key=lambda pair: self.attacks.index(pair.attack)), explained)
         self.forget(context)
-        if self.trainings == 1 or not found:
-            return tables
-        return [*tables, *pairs(sorted(found, key=lambda pair: self.attacks.index(pair.attack)), explained)]
+        return tables
 
     def _drawn(self, examples: Sequence[Example]) -> tuple[Asked, Asked]:
         """The examples of as many questions as are asked and of those that are explained, in the order of the task."""
@@ -161,10 +160,10 @@ class OrderAttacks(Analysis):
         own, split = first.setting, first.setting.config.split
         asked, explained = first.clean.asked, first.explained.asked
         for seed in seeds_from(own, self.trainings)[1:]:
-            clean = Subject.of(self._learned(own, None, seed), asked, explained, context.cells, first.keep)
+            clean = Subject.of(self._learned(own, None, seed), asked, explained, context.cells, first.by_example)
             for attack in attacks:
                 task: Task = make(self._task(own, attack, "clean"))
-                other = Subject.of(self._learned(own, attack, seed), asked, explained, context.cells, first.keep)
+                other = Subject.of(self._learned(own, attack, seed), asked, explained, context.cells, first.by_example)
                 moves = clean.moves(task, split, attack), other.moves(task, split, attack)
                 yield Pair(attack, seed, clean.clean, other.reads(task, split), *moves)
 

@@ -8,7 +8,7 @@ import torch
 
 from benchmark.analyses.reading.answers import Asked, Reading, parts_of, read
 from benchmark.analyses.reading.moved_scores import MovedScores, WordScores, moved_scores, word_scores
-from benchmark.analyses.resumed import Arrays, Keep
+from benchmark.analyses.resumed import Arrays, ByExample
 from benchmark.annotations import Attack
 from benchmark.errors import NotApplicable
 from benchmark.run.cell import Cell
@@ -32,7 +32,7 @@ class Subject:
         methods: the explainers.
         before: by explainer the scores of the words of what is explained, of the class that the model predicts; or why
             there are none.
-        keep: explanations, so that a killed run loses little.
+        by_example: computes explanations, and keeps them, so that a killed run goes on behind them.
     """
 
     setting: Setting
@@ -40,18 +40,23 @@ class Subject:
     explained: Reading
     methods: Mapping[str, Method]
     before: Mapping[str, Sequence[WordScores] | str]
-    keep: Keep
+    by_example: ByExample
 
     @classmethod
-    def of(cls, setting: Setting, asked: Asked, explained: Asked, cells: Mapping[str, Cell], keep: Keep) -> "Subject":
+    def of(
+        cls, setting: Setting, asked: Asked, explained: Asked, cells: Mapping[str, Cell], by_example: ByExample
+    ) -> "Subject":
         """Read and explain the clean examples; a search has nothing to explain with."""
         clean, part = (_read(setting, some, some.examples) for some in (asked, explained))
         methods = {name: cell.method for name, cell in cells.items() if isinstance(cell.method, Method)}
         before: dict[str, Sequence[WordScores] | str] = {}
         for name, method in methods.items():
             refusal = GIVEN if not method.explains_others else cells[name].refusal
-            before[name] = _explained(setting, name, method, part, part, keep) if refusal is None else refusal
-        return cls(setting, clean, part, methods, before, keep)
+            if refusal is None:
+                before[name] = _explained(setting, method, part, part, by_example, f"explaining clean examples: {name}")
+            else:
+                before[name] = refusal
+        return cls(setting, clean, part, methods, before, by_example)
 
     def reads(self, task: Task, split: str) -> Reading:
         """What the model says of the attacked examples."""
@@ -63,8 +68,8 @@ class Subject:
         found: dict[str, MovedScores | str] = {}
         for name, before in self.before.items():
             if not isinstance(before, str):
-                label = f"{name}, {attack}"
-                after = _explained(self.setting, label, self.methods[name], attacked, self.explained, self.keep)
+                label, method = f"explaining under {attack}: {name}", self.methods[name]
+                after = _explained(self.setting, method, attacked, self.explained, self.by_example, label)
                 found[name] = after if isinstance(after, str) else moved_scores(self.explained, attacked, before, after)
             else:
                 found[name] = before
@@ -72,7 +77,7 @@ class Subject:
 
 
 def _explained(
-    setting: Setting, label: str, method: Method, reading: Reading, clean: Reading, keep: Keep
+    setting: Setting, method: Method, reading: Reading, clean: Reading, by_example: ByExample, label: str
 ) -> Sequence[WordScores] | str:
     """Scores of the words for the class that is predicted of the clean examples, or why there are none."""
     label_map = setting.model.label_map(setting.task.labels)
@@ -85,7 +90,7 @@ def _explained(
         return {"scores": np.concatenate(scores), "words": np.array([len(one) for one in scores])}
 
     try:
-        found = keep(replace(setting, data=setting.data.excerpt(lambda _: batches)), compute, label).arrays
+        found = by_example(replace(setting, data=replace(setting.data, batches=batches)), compute, label).arrays
     except NotApplicable as reason:
         return str(reason)
     return np.split(found["scores"], np.cumsum(found["words"])[:-1])

@@ -20,6 +20,7 @@ from benchmark.run.cell import Cell
 from benchmark.run.workbench import open_setting
 from benchmark.settings.configuration import compose
 from benchmark.settings.making import make
+from tests.analyses.killed import assert_goes_on
 from tests.analyses.mining.explainers import Pays, Refuses
 
 pytestmark = pytest.mark.thorough  # each test trains models
@@ -258,3 +259,10 @@ def test_without_a_training_split_it_does_not_apply(setting):
 
     with pytest.raises(NotApplicable, match="does not have"):
         Repair()(context(replace(setting, task=NoTraining())))
+
+
+def test_a_killed_run_goes_on(setting, tmp_path, monkeypatch):
+    """Models of two seeds are told apart under equal labels."""
+    words = frozenset(word for phrase in setting.task.planted_shortcuts for word in phrase.split())
+    explainers = {"pays": Pays(words), "elsewhere": Pays(frozenset({"the", "a"}))}
+    assert_goes_on(Repair(**SMALL), context(setting, **explainers), tmp_path, monkeypatch, within=True)

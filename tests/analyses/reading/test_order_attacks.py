@@ -1,6 +1,6 @@
 """Answers and movements of explanations by hand, and the analysis on a tiny model beside slow computations."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -379,9 +379,28 @@ def test_every_pair_of_models_has_its_lines(setting):
     ]
 
 
+@dataclass(frozen=True)
+class Tires(ByPlace):
+    """Has scores of the first batches alone."""
+
+    name: str = "tires"
+
+    def explain(self, model, batch, target):
+        if not batch.uids[0].endswith("-0"):  # of nine options in batches of four the first begins with one
+            raise NotApplicable("it is tired")
+        return super().explain(model, batch, target)
+
+
 def test_a_killed_run_goes_on(setting, tmp_path, monkeypatch):
+    """Names that read like another explainer's under an attack are told apart."""
+    like = ByPlace(name="by_word, p_shuffle")
     analysis = OrderAttacks(attacks=["p_shuffle", "pq_shuffle"], trained=["p_shuffle"], explained=3)
-    assert_goes_on(analysis, context(setting, ByWord(), Silent(), ByPlace()), tmp_path, monkeypatch)
+    assert_goes_on(analysis, context(setting, ByWord(), Tires(), like, Silent()), tmp_path, monkeypatch, within=True)
+    assert not (tmp_path / "nowhere").exists()
+    (*_, kept), (*_, computed) = (
+        analysis(replace(context(setting, ByWord(), like), folder=folder)) for folder in (tmp_path / "again", None)
+    )
+    assert kept.rows.equals(computed.rows)
 
 
 def test_questions_that_words_decide_are_set_against_those_that_order_does(setting):
