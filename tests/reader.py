@@ -85,7 +85,7 @@ def _write_linguistics(data: Path) -> None:
         talk = [["M: the story was good .", "W: i saw it ."], [
             {"question": "what was good ?", "choice": ["the story .", "the plot .", "it ."], "answer": "the story ."}
         ], "1-1"]  # fmt: skip
-        (dream / f"{split}.json").write_text(json.dumps([talk, talk]), "utf-8")
+        (dream / f"{split}.json").write_text(json.dumps([talk, [*talk[:2], "1-2"]]), "utf-8")
     (dream / "train.json").write_text((dream / "dev.json").read_text("utf-8"), "utf-8")
     stimulus, marked = "the story was good\t2\t0 1\t\n", "the story was good\t2\n"
     for condition in (*AGREEMENT, *REFLEXIVE):
