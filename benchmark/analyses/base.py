@@ -99,8 +99,8 @@ class Analysis(ABC):
     def keeping(self, context: Context) -> ByExample:
         """`by_example` for several things of several settings, told apart by their labels; all is kept until `forget`."""
 
-        def kept(setting: Setting, compute: Callable[[Batch], Arrays], label: str) -> Ragged:
-            return self.by_example(context, setting, compute, label, keep="each", part=label)
+        def kept(setting: Setting, compute: Callable[[Batch], Arrays], label: str) -> Arrays:
+            return self.by_example(context, setting, compute, label, keep="each", part=label).arrays
 
         return kept
 

@@ -22,8 +22,8 @@ from benchmark.types import Batch
 Arrays = Mapping[str, NDArray[Any]]
 """What is computed for a batch, by name; the first dimension goes over the examples, or over what they hold."""
 
-ByExample = Callable[[Setting, Callable[[Batch], Arrays], str], Ragged]
-"""Arrays of each batch of a setting, computed, or read where they were kept under this label already."""
+ByExample = Callable[[Setting, Callable[[Batch], Arrays], str], Arrays]
+"""Arrays of all batches of a setting, joined: computed, or read where they were kept under this label already."""
 
 _SECONDS = 30.0
 

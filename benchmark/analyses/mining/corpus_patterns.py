@@ -92,9 +92,7 @@ class CorpusPatterns(Analysis):
             try:
                 if cell.refusal is not None:
                     raise NotApplicable(cell.refusal)
-                examples = marked_texts(
-                    cell.method, context.setting, texts, self.best, self.keeping(context), f"explaining: {name}"
-                )
+                examples = marked_texts(cell.method, context.setting, texts, self.best, self.keeping(context), name)
             except NotApplicable as reason:
                 rows.append(line({"explainer": name, "class": "", "pattern": ""}, FIRST, note=str(reason)))
                 continue

@@ -169,8 +169,7 @@ class Repair(Analysis):
             try:
                 if cell.refusal is not None or not cell.method.explains_others:
                     raise NotApplicable(cell.refusal or "its scores are given for one model")
-                label = f"explaining: {name}"
-                examples = marked_texts(cell.method, setting, texts, self.best, self.keeping(context), label)
+                examples = marked_texts(cell.method, setting, texts, self.best, self.keeping(context), name)
             except NotApplicable as reason:
                 found.refuse(name, str(reason))
                 continue

@@ -127,7 +127,7 @@ def marked_texts(
     texts: Sequence[tuple[Batch, Target]],
     best: int,
     by_example: ByExample,
-    label: str,
+    name: str,
 ) -> list[Marked]:
     """What an explainer puts first in each text, words of a query left out.
 
@@ -137,7 +137,7 @@ def marked_texts(
         texts: batches, each with the classes that are explained.
         best: pairs of each text.
         by_example: computes the pairs, and keeps them, so that a killed run goes on behind them.
-        label: of this explainer alone.
+        name: the explainer's.
     """
     targets = {batch.uids: target for batch, target in texts}
 
@@ -152,7 +152,7 @@ def marked_texts(
         }
 
     batches = [batch for batch, _ in texts]
-    arrays = by_example(replace(setting, data=replace(setting.data, batches=batches)), compute, label).arrays
+    arrays = by_example(replace(setting, data=replace(setting.data, batches=batches)), compute, f"explaining: {name}")
     parts = _unpacked(arrays)
     found = []
     for batch, target in texts:

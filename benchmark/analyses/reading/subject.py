@@ -90,7 +90,7 @@ def _explained(
         return {"scores": np.concatenate(scores), "words": np.array([len(one) for one in scores])}
 
     try:
-        found = by_example(replace(setting, data=replace(setting.data, batches=batches)), compute, label).arrays
+        found = by_example(replace(setting, data=replace(setting.data, batches=batches)), compute, label)
     except NotApplicable as reason:
         return str(reason)
     return np.split(found["scores"], np.cumsum(found["words"])[:-1])

@@ -14,7 +14,7 @@ from torch import Tensor
 from benchmark import progress
 from benchmark.analyses.context import Context
 from benchmark.analyses.debate.word_scores import explained
-from benchmark.analyses.resumed import Arrays
+from benchmark.analyses.resumed import Arrays, ByExample
 from benchmark.analyses.trust import questions
 from benchmark.analyses.trust.again import Again, Figures
 from benchmark.analyses.trust.columns import ORACLE, RANDOM, Column, within
@@ -32,12 +32,8 @@ from benchmark.results.control_names import control_order
 from benchmark.results.statistics import Interval, crossed_interval, interval
 from benchmark.results.store import Ragged
 from benchmark.run.arrays import padded
-from benchmark.run.workbench import Setting
 from benchmark.targets import Target, TargetName
 from benchmark.types import Batch, Evaluation, Method
-
-Run = Callable[[Setting, Callable[[Batch], Arrays], str], Arrays]
-"""Computes arrays of every example of a setting, batch by batch, with a word for what it is."""
 
 Told = Mapping[str, Mapping[str, Interval | None]]
 """By a column's key some of the figures of its `Found`, by name."""
@@ -106,7 +102,7 @@ class Asked:
 
 
 def found_again(
-    asked: Asked, context: Context, columns: Sequence[Column], truth: Column | None, run: Run
+    asked: Asked, context: Context, columns: Sequence[Column], truth: Column | None, run: ByExample
 ) -> tuple[Mapping[str, Found], str]:
     """By a column's key what is found of it, and whose explanations the ladder degrades; what cannot be asked is none."""
     if not asked.anything:
@@ -156,7 +152,7 @@ def _base(context: Context, again: Again, truth: Column | None) -> tuple[str, Ra
     return base, stored[base]
 
 
-def _ladders(asked: Asked, again: Again, context: Context, attributions: Ragged, run: Run) -> Told:
+def _ladders(asked: Asked, again: Again, context: Context, attributions: Ragged, run: ByExample) -> Told:
     tokens = _by_uid(context, attributions)
     arrays = run(
         again.setting, lambda batch: climbed(again, batch, _of(tokens, batch), asked.seed), "ladder of explanations"
@@ -185,7 +181,7 @@ def _of(tokens: Mapping[str, Tensor], batch: Batch) -> Float[Tensor, "B T"]:
     return torch.stack(rows).to(batch.units.device)
 
 
-def _of_fresh(asked: Asked, again: Again, context: Context, run: Run) -> Told:
+def _of_fresh(asked: Asked, again: Again, context: Context, run: ByExample) -> Told:
     methods = {
         name: cell.method
         for name, cell in context.cells.items()
@@ -212,7 +208,7 @@ def _of_fresh(asked: Asked, again: Again, context: Context, run: Run) -> Told:
 
 
 def _of_draw(
-    asked: Asked, again: Again, methods: Mapping[str, Method], stages: Sequence[Stage], draw: int, run: Run
+    asked: Asked, again: Again, methods: Mapping[str, Method], stages: Sequence[Stage], draw: int, run: ByExample
 ) -> Arrays:
     """Of one model of fresh weights, which is gone before the next is drawn."""
     fresh = freshly(again.setting.model, stages, drawn_seed(asked.seed, draw))
@@ -256,7 +252,7 @@ def removal_of(test: Evaluation) -> tuple[OperatorName, tuple[float, ...]] | Non
     return (operator, tuple(shares)) if operator in ("auto", *OPERATORS) and shares else None
 
 
-def _shifts(asked: Asked, again: Again, run: Run) -> Told:
+def _shifts(asked: Asked, again: Again, run: ByExample) -> Told:
     """Of tests that remove shares of the units by an operator: mean over the shares, in a random order."""
     kind_of = {name: kind for name, test in again.tests.items() if (kind := removal_of(test)) is not None}
     if not kind_of:
@@ -291,7 +287,7 @@ def _searches(again: Again, columns: Sequence[Column]) -> Mapping[tuple[TargetNa
     return found
 
 
-def _under(operator: OperatorName, seed: int, again: Again, context: Context, run: Run) -> Told:
+def _under(operator: OperatorName, seed: int, again: Again, context: Context, run: ByExample) -> Told:
     """τ_b of the methods' means with those of the same tests that remove in another way, on the same examples."""
     tests = {
         name: replace(test, operator=operator)  # type: ignore[type-var]  # a dataclass behind a protocol
@@ -330,7 +326,7 @@ def _under(operator: OperatorName, seed: int, again: Again, context: Context, ru
     return told
 
 
-def _winners(asked: Asked, again: Again, truth: Column | None, run: Run) -> Told:
+def _winners(asked: Asked, again: Again, truth: Column | None, run: ByExample) -> Told:
     columns = [column for column in again.columns if ORACLE in column.controls and column is not truth]
     if not columns:
         return {}

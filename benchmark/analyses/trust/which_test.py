@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import combinations
 from typing import Annotated, Any, ClassVar
 
@@ -11,7 +10,6 @@ import numpy as np
 from benchmark.analyses.base import Analysis
 from benchmark.analyses.context import Context
 from benchmark.analyses.measured import figure_line
-from benchmark.analyses.resumed import Arrays
 from benchmark.analyses.trust import questions
 from benchmark.analyses.trust.columns import INVERTED, ORACLE, RANDOM, Column, columns_of, common, within
 from benchmark.analyses.trust.found import NOT_ASKED, REFERENCE, Asked, Found, found_again, removal_of
@@ -29,9 +27,8 @@ from benchmark.results.statistics import Interval
 from benchmark.results.tables import FORECAST, Drawing, Table, frame, line
 from benchmark.results.trust import NOT_HERE, REMOVALS, USE, VERDICT, WHY, WITH_CARE
 from benchmark.results.wording import bounds, number, span
-from benchmark.run.workbench import Setting
 from benchmark.settings.declared import AtLeast, Count, Natural, Share, configurable
-from benchmark.types import Batch, KnowsTruth
+from benchmark.types import KnowsTruth
 
 CONTROLS, HALVES, TRUTH, FRESH = "controls", "the order in halves", "the truth", "explanations of fresh weights"
 WINNER, SHIFT, SETTINGS = "its own winner", "shift", "other settings"
@@ -181,7 +178,7 @@ class WhichTest(Analysis):
         again = Asked(
             self.ladder, self.winners, self.fresh, self.limit, self.units, self.seed, self.shift, self.operator
         )
-        more, base = found_again(again, context, asked, truth, partial(self._run, context))
+        more, base = found_again(again, context, asked, truth, self.keeping(context))
         self.forget(context)
         answers = sorted(
             (self.ask(column, truth, more.get(column.key, NOT_ASKED)) for column in asked),
@@ -222,9 +219,6 @@ class WhichTest(Analysis):
             found[f"removal by {self.operator}"] = more.under
         known = {name: one for name, one in found.items() if np.isfinite(one.value)}
         return min(known.items(), key=lambda item: item[1].value) if known else None
-
-    def _run(self, context: Context, setting: Setting, compute: Callable[[Batch], Arrays], label: str) -> Arrays:
-        return self.keeping(context)(setting, compute, label).arrays
 
     def ask(self, column: Column, truth: Column | None = None, more: Found = NOT_ASKED) -> Answers:
         """What is found of one test, with the figures of the truth where it is known, and what asking again has found."""
