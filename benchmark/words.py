@@ -109,6 +109,11 @@ def spans_of(text: str) -> Spans:
     return tuple(span for match in _WHITE_SPACED.finditer(text) for span in _within(text, *match.span()))
 
 
+def units_of(text: str | Sequence[str]) -> list[str]:
+    """The units of a text, or the words of a list."""
+    return [text[start:end] for start, end in spans_of(text)] if isinstance(text, str) else list(text)
+
+
 def _within(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """The words of a stretch without white space: itself, unless its script has none."""
     stretch = text[start:end]

@@ -8,7 +8,7 @@ import numpy as np
 from benchmark.annotations import KEYS, PlantedWords, passage_segment
 from benchmark.errors import UserError
 from benchmark.types import Example
-from benchmark.words import spans_of
+from benchmark.words import units_of
 
 _OF_DOCUMENTS = ("annotation_id", "docids", "document_lengths", "evidence_spans")
 
@@ -19,12 +19,7 @@ def words_of(example: Example) -> list[str]:
     text = segments[passage_segment(example) if len(segments) > 1 else 0]
     if not isinstance(text, str | list):
         raise UserError(f"example '{example.uid}' holds no text to put words into")
-    return _units(text)
-
-
-def _units(text: str | Sequence[str]) -> list[str]:
-    """The units of a text, or the words of a list."""
-    return [text[start:end] for start, end in spans_of(text)] if isinstance(text, str) else list(text)
+    return units_of(text)
 
 
 def with_words(example: Example, words: Sequence[str]) -> Example:
@@ -55,12 +50,12 @@ def offset(example: Example) -> int:
     if not isinstance(example.inputs, tuple) or passage_segment(example) == 0:
         return 0
     first = example.inputs[0]
-    return len(_units(first))
+    return len(units_of(first))
 
 
 def _with_passage(example: Example, words: list[str]) -> Example:
     if not isinstance(example.inputs, tuple):
         return replace(example, inputs=words)
-    segments = [_units(text) for text in example.inputs]
+    segments = [units_of(text) for text in example.inputs]
     segments[passage_segment(example)] = words
     return replace(example, inputs=tuple(segments))
