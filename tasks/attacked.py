@@ -16,6 +16,7 @@ from benchmark.annotations import KEYS, OPTION_ATTACKS, Attack, Moved, Option, p
 from benchmark.errors import UserError
 from benchmark.settings.declared import Natural, configurable
 from benchmark.types import Example, Task
+from benchmark.words import units_of
 from tasks.attacked_documents import moved_documents
 from tasks.common import check_split, digest
 from tasks.word_attacks import Words, added, reads, removed, sentences, shuffled
@@ -122,6 +123,7 @@ class Attacked:
             example,
             inputs=(list(first.words), list(second.words)),
             rationale=rationale,
+            rated=None if example.rated is None else _rated(example, (first, second)),
             query_units=len(first.words) if example.query_units else 0,
             meta={**example.meta, **more, KEYS[Moved]: moved},
         )
@@ -191,7 +193,7 @@ def _shuffled(words: Words, seed: str) -> Words:
 
 
 def _numbered(example: Example) -> _Numbered:
-    first, second = (tuple(text.split()) if isinstance(text, str) else tuple(text) for text in example.inputs)
+    first, second = (tuple(units_of(text)) for text in example.inputs)
     told = example.meta.get(KEYS[Option])
     query = told.query_words if isinstance(told, Option) else len(second)
     both = Words(first + second, tuple(range(len(first) + len(second))))
@@ -204,6 +206,19 @@ def _joined(parts: Sequence[Words]) -> Words:
     """A segment of these parts; without words what stands for it."""
     whole = reduce(operator.add, parts)
     return whole if whole.words else removed()
+
+
+def _rated(example: Example, segments: tuple[Words, Words]) -> np.ndarray:
+    """Whether each word is rated: as it was, and of an added one as any of its segment was."""
+    rated, first = np.asarray(example.rated), len(units_of(example.inputs[0]))
+    before = rated[:first], rated[first:]
+    return np.array(
+        [
+            bool(rated[place]) if place >= 0 else bool(was.any())
+            for words, was in zip(segments, before, strict=True)
+            for place in words.origin
+        ]
+    )
 
 
 def _questions(examples: Sequence[Example]) -> Mapping[str, _Choice]:

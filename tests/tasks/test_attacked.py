@@ -146,6 +146,41 @@ def test_a_rationale_moves_with_its_words():
     assert example.query_units == 1  # the query is "." now
 
 
+@pytest.mark.parametrize("attack", [*SEGMENT_ATTACKS, *OPTION_ATTACKS])
+def test_words_stay_rated_or_unrated_wherever_they_go(attack):
+    """Of an option beside its question, whose words alone are rated, as of `task=listed_options`."""
+    given = Given(
+        tuple(
+            Example(
+                f"q-{i}",
+                (PASSAGE, text.split()),
+                label,
+                rated=np.arange(len(PASSAGE) + len(text.split())) < len(PASSAGE),
+                meta={KEYS[Option]: Option("q", i, 3, 0)},
+            )
+            for i, (text, label) in enumerate(OPTIONS.items())
+        )
+    )
+    for example in attacked(attack, given):
+        first, second = example.inputs
+        assert example.rated.tolist() == [True] * len(first) + [False] * len(second)
+
+
+def test_a_rating_within_a_segment_moves_with_its_word():
+    rated = np.array([True] * 9 + [False])  # all but j
+    (example,) = attacked("pq_shuffle", pair(rated=rated))
+    words = [word for segment in example.inputs for word in segment]
+    assert [word for word, counts in zip(words, example.rated, strict=True) if not counts] == ["j"]
+
+
+def test_units_of_unspaced_texts_are_attacked():
+    (example,) = attacked("p_shuffle", pair("我喜欢看电影和书", "好看", rationale=np.array([True] + [False] * 9)))
+    first, second = example.inputs
+    assert sorted(first) == sorted("我喜欢看电影和书")
+    assert second == ["好", "看"]
+    assert [word for word, mark in zip(first + second, example.rationale, strict=True) if mark] == ["我"]
+
+
 def test_a_shuffled_distractor_behind_the_passage():
     examples = attacked("add_sent2pas_shuffle")
     wrong = [text.split() for text, label in OPTIONS.items() if not label]

@@ -55,6 +55,14 @@ def test_labels_and_features_agree_as_often_as_the_rules_say(kept, strength):
     assert np.corrcoef(stay, agree)[0, 1] == pytest.approx(0, abs=0.06) if kept < 1 else all(stay)
 
 
+def test_planted_words_are_rated_and_others_are_what_they_were():
+    given = Given((Example("e", ("a b c", "d e"), 0, rated=[1, 1, 1, 0, 0]),), labels=("no", "yes"))
+    (example,) = planted(given, shortcut_rate=1.0).split("test")
+    first, second = example.inputs
+    assert len(first) == 5
+    assert example.rated.tolist() == [True] * 5 + [False] * len(second)
+
+
 def test_with_three_classes_other_labels_are_alike_probable():
     examples = tuple(Example(f"e-{i}", "a b c", i % 3) for i in range(3000))
     found = planted(Given(examples), kept=0.4, shortcuts=3, shortcut_strength=0.5).split("test")
