@@ -1,9 +1,9 @@
 """Questions whose query lists the options, put to a pair classifier option by option."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -32,6 +32,8 @@ class ListedOptions:
 
     Attributes:
         task: gives the questions.
+        tested: the options of the test split: `all`, or the `right` ones alone, which have people's marks. Models learn from
+            all, and are chosen by all of the validation split.
 
     Raises:
         UserError: an example has no query, or not as many options as the task has classes, or the label of none.
@@ -42,6 +44,7 @@ class ListedOptions:
     version: ClassVar[int] = 1
 
     task: Task
+    tested: Literal["all", "right"] = "all"
     _splits: dict[str, tuple[Example, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
@@ -56,14 +59,24 @@ class ListedOptions:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Of the task."""
-        return digest({"task": "listed_options", "version": self.version}, [self.task.fingerprint])
+        """Of the task and of what is tested."""
+        settings = {"task": "listed_options", "version": self.version}
+        if self.tested != "all":
+            settings["tested"] = self.tested
+        return digest(settings, [self.task.fingerprint])
+
+    @property
+    def learned_from(self) -> Task:
+        """The task with all options, that models are trained on."""
+        return self if self.tested == "all" else replace(self, tested="all")
 
     def split(self, name: str) -> Sequence[Example]:
         """The options of "train", "validation" or "test", question by question; inputs are pairs of lists of words."""
         check_split(self.name, name)
         if name not in self._splits:
-            self._splits[name] = tuple(option for asked in self.task.split(name) for option in self._options(asked))
+            options = [option for asked in self.task.split(name) for option in self._options(asked)]
+            some = name == "test" and self.tested == "right"
+            self._splits[name] = tuple(option for option in options if option.label or not some)
         return self._splits[name]
 
     def _options(self, asked: Example) -> Iterator[Example]:

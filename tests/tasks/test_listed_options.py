@@ -16,7 +16,7 @@ QUESTION = "Where do you keep a boat ?"
 OPTIONS = "a dry [SEP] the harbour [SEP] shop"
 
 
-def table(folder, query=OPTIONS, label="B", rationale="[0, 0, 0, 1, 0, 1, 0]"):
+def table(folder, query=OPTIONS, label="B", rationale="[0, 0, 0, 1, 0, 1, 0]", **settings):
     header = "text\tlabel\tquery\trationale\n"
     unmarked = "Who ?\tA\tI [sep] you [SEP] she\t\nWho ?\tC\tI [SEP] you [SEP] she\t\n"
     rows = f"{QUESTION}\t{label}\t{query}\t{rationale}\n{unmarked}"
@@ -24,7 +24,7 @@ def table(folder, query=OPTIONS, label="B", rationale="[0, 0, 0, 1, 0, 1, 0]"):
     for split in ("train", "validation"):
         (folder / f"{split}.tsv").write_text(header + rows)
     names = {"label_names": ["A", "B", "C"], "rationale": "rationale"}
-    return ListedOptions(TextClassification(root=str(folder), query="query", name="asked", **names))
+    return ListedOptions(TextClassification(root=str(folder), query="query", name="asked", **names), **settings)
 
 
 def test_an_example_for_each_option(tmp_path):
@@ -46,6 +46,15 @@ def test_words_of_the_question_alone_are_rated_and_the_right_option_has_the_mark
     assert right.rationale.tolist() == [False, False, False, True, False, True, False, False, False]
     assert last.rated.tolist() == [True] * 7 + [False]
     assert [example.rationale for example in (wrong, last, *unmarked)] == [None] * 8
+
+
+def test_right_options_alone_are_tested_by_a_model_that_learned_from_all(tmp_path):
+    every, right = table(tmp_path), table(tmp_path, tested="right")
+    assert [example.uid for example in right.split("test")] == ["test-000000-1", "test-000001-0", "test-000002-2"]
+    assert all(example.label == 1 for example in right.split("test"))
+    assert [example.uid for example in right.split("validation")] == [e.uid for e in every.split("validation")]
+    assert right.fingerprint != every.fingerprint == right.learned_from.fingerprint
+    assert every.learned_from is every
 
 
 def test_cos_e_as_eraser_distributes_it(tmp_path):
