@@ -47,6 +47,7 @@ def write(folder: Path) -> Path:
     for name, labels in LABELS.items():
         text_models.save_bert(folder / "checkpoints" / name, window=160, labels=labels, layers=3)
     _write_linguistics(folder / "data")
+    _write_questions(folder / "data" / "cose")
     text_models.save_bert(folder / BASE, window=160)
     _write_classifier(folder / CLASSIFIER, folder / BASE)
     _write_language_model(folder / "checkpoints" / "lm", folder / BASE)
@@ -96,6 +97,16 @@ def _write_linguistics(data: Path) -> None:
             (stimuli / f"data_{stem}.{part}").write_text(line * 4, "utf-8")
     for part in ("train", "test", "gen_apost"):
         (stimuli / "data_sbjn-join" / f"sbjn-join.{part}").write_text(marked * 4, "utf-8")
+
+
+def _write_questions(folder: Path) -> None:
+    """Questions with two options each, and marks, in a table like that of CoS-E."""
+    folder.mkdir()
+    rows = [f'{text},{"AB"[number % 2]},story [SEP] plot,"{[0, 1] + [0] * (len(text.split()) - 2)}"'
+            for number, text in enumerate(("who was good ?", "the film was dull ?", "what was it ?"))]  # fmt: skip
+    for split in ("train", "val", "test"):
+        table = "\n".join(["text,classification,query,rationale", *rows, ""])
+        (folder / f"{split}.csv").write_text(table, "utf-8")
 
 
 def _write_images(folder: Path) -> None:
