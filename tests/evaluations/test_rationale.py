@@ -210,6 +210,39 @@ def test_words_of_a_query_are_left_out(sentiment):
     assert values_of(rows, "rationale_share")["0"] == 0.25
 
 
+@pytest.mark.parametrize("marked", [[0, 1, 0, 1, 0], [1] * 5, [1, 0, 0, 0, 0]])
+@pytest.mark.parametrize("scores", [[3.0, 5.0, 1.0, 4.0, 2.0], [2.0] * 5, [0.0, 1.0, 1.0, 0.0, -1.0]])
+def test_words_that_are_not_rated_are_none_outside_the_rationale(sentiment, marked, scores):
+    """With words behind it that nothing is asked of an example has the figures that it has without them."""
+    text = "the film was great fine"
+    short = replace(sentiment.encode([text]), rationale=(np.array(marked, bool),))
+    marks = [np.array([*row, 0, 0, 0], bool) for row in (marked, [1] * 5)]
+    long = replace(sentiment.encode([f"{text} a dull plot"]), rationale=(marks[0],), rated=(marks[1],))
+    evaluation = Rationale(hard_share=0.5)
+    alone = evaluation.rows(sentiment, short, attribution_of(short, [scores]))
+    beside = evaluation.rows(sentiment, long, attribution_of(long, [[*scores, 9.0, 9.0, -3.0]]))
+    of_spans = beside["metric"].str.contains("iou")  # equal scores: the orders that are drawn are others
+    assert beside[~of_spans].equals(alone[~of_spans])
+    precision = values_of(beside, "average_precision").get("0", math.nan)
+    assert math.isnan(precision) == all(marked)
+
+
+def test_a_constant_map_has_the_area_of_the_share_of_rated_words(sentiment):
+    marks, rated = np.array([1, 0, 1, 0, 0, 0], bool), np.array([1, 1, 1, 1, 0, 0], bool)
+    batch = replace(sentiment.encode(["the film was great a plot"]), rationale=(marks,), rated=(rated,))
+    rows = Rationale().rows(sentiment, batch, attribution_of(batch, [[1.0] * 6]))
+    assert list(values_of(rows, "auprc").values()) == [pytest.approx((1 + 0.5) / 2)]
+    assert list(values_of(rows, "rationale_share").values()) == [0.5]
+
+
+def test_a_mark_on_a_word_that_is_not_rated_does_not_count(sentiment):
+    marks, rated = np.array([1, 0, 0, 0, 1], bool), np.array([1, 1, 1, 1, 0], bool)
+    batch = replace(sentiment.encode(["the film was great plot"]), rationale=(marks,), rated=(rated,))
+    rows = Rationale().rows(sentiment, batch, attribution_of(batch, [[5.0, 4.0, 3.0, 2.0, 1.0]]))
+    assert list(values_of(rows, "average_precision").values()) == [1.0]
+    assert list(values_of(rows, "token_gold").values()) == [1.0]
+
+
 def test_clamp_and_pool_are_what_they_say(sentiment):
     batch = sentiment.encode(["untoldly bad film"], labels=[0])  # 3 + 1 + 1 tokens
     batch = replace(batch, rationale=(np.array([True, False, False]),))

@@ -44,8 +44,8 @@ class Document:
         gold: the rationale [W]; all False where there is none.
         spans: the annotated spans [start, end), each once, adjacent ones apart, empty ones included; the maximal runs of
             `gold` where the example does not name any.
+        rated: words [W] that something is asked of; the others count in no share and as no word outside the rationale.
         tokenless: words [W] that have no token, within the window or beyond it; None where each has one.
-        unrated: how many words nothing is asked of: they count in no share.
     """
 
     scores: Column
@@ -56,8 +56,8 @@ class Document:
     n_ranked: int
     gold: Flags
     spans: tuple[Span, ...]
+    rated: Flags
     tokenless: Flags | None = None
-    unrated: int = 0
 
     def selected(self, count: int, order: int = 0) -> Flags:
         """Those of the example's `count` best words that stand in this document, in one of the orders."""
@@ -221,11 +221,13 @@ def _ranks(scores: Column, seen: Flags, keys: Column) -> Counts:
 
 
 def rationale_of(batch: Batch, b: int, n: int) -> Flags:
-    """The rationale of example `b` of `n` words, query left out; all False where there is none."""
+    """Which of the `n` words of example `b` the rationale marks, query left out; none that is not rated."""
     rationale, query = batch.rationale[b], batch.query_units[b]
     if rationale is not None and len(rationale) != n:
         raise ValueError(f"example '{batch.uids[b]}' has {n} units and a rationale of {len(rationale)}")
-    return np.zeros(n - query, dtype=bool) if rationale is None else np.asarray(rationale, dtype=bool)[query:]
+    if rationale is None:
+        return np.zeros(n - query, dtype=bool)
+    return (np.asarray(rationale, dtype=bool) & batch.rated_units(b))[query:]
 
 
 def rationales(batch: Batch, *, rated: bool = False) -> dict[str, Flags]:
@@ -264,8 +266,8 @@ def _documents_of_example(batch: Batch, b: int, words: _Ranked) -> tuple[Documen
             n_ranked=n_ranked,
             gold=gold[start:end],
             spans=_annotated_spans(meta, d, gold[start:end]),
+            rated=~unrated[start:end],
             tokenless=tokenless[query + start : query + end],
-            unrated=int(unrated[start:end].sum()),
         )
         for d, (start, end) in enumerate(pairwise(ends))
     )

@@ -96,7 +96,7 @@ class Rationale(Averaged):
             (`<name>_sum`) and the number of documents. None for what `over` finds.
     """
 
-    version: ClassVar[int] = 3  # 3: expectations over the orders of equal scores; words without a token
+    version: ClassVar[int] = 4  # 4: words that are not rated are none outside the rationale
     reads: ClassVar[Reads] = "tokens"
     about: ClassVar[About] = About("plausibility", 10, "Agreement with human rationales")
     nothing: ClassVar[str] = "no example has a rationale"

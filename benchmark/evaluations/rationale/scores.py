@@ -5,7 +5,7 @@ where no document counts; the column that counts documents says how many did, so
 examples can be had from the examples' means.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -33,16 +33,16 @@ OF_SPANS = frozenset(
 
 def n_words(documents: DocumentsOfExample) -> int:
     """Rated words of an example."""
-    return sum(len(document.gold) - document.unrated for document in documents)
+    return sum(int(document.rated.sum()) for document in documents)
 
 
 def scalars(documents: DocumentsOfExample) -> dict[str, float]:
     """Scores of one example that need no selection, and what its annotation holds."""
-    gold, seen = (np.concatenate([getattr(d, name) for d in documents]) for name in ("gold", "seen"))
-    areas = np.array([precision_recall_area(d.gold, d.scores) for d in documents])
-    precisions = np.array([average_precision(d.gold, np.where(d.seen, d.scores, -1.0)) for d in documents])
+    gold, seen, rated = (np.concatenate([getattr(d, name) for d in documents]) for name in ("gold", "seen", "rated"))
+    areas = np.array([_of_rated(precision_recall_area, d, d.scores) for d in documents])
+    precisions = np.array([_of_rated(average_precision, d, np.where(d.seen, d.scores, -1.0)) for d in documents])
     marked = np.array([d.gold.any() for d in documents])
-    mixed = marked & np.array([not d.gold.all() for d in documents])
+    mixed = marked & np.array([not d.gold[d.rated].all() for d in documents])
     n_ranked = documents[0].n_ranked
     has_token = np.concatenate(
         [np.ones(len(d.gold), dtype=bool) if d.tokenless is None else ~d.tokenless for d in documents]
@@ -56,13 +56,19 @@ def scalars(documents: DocumentsOfExample) -> dict[str, float]:
         "average_precision": _mean(precisions[mixed]),
         "mixed_documents": float(mixed.sum()),
         "unmarked_documents": float((~marked).mean()),
-        "rationale_share": float(gold.mean()),
+        "rationale_share": float(gold[rated].mean()) if rated.any() else 0.0,
         "coverage": n_ranked / int(has_token.sum()) if has_token.any() else float("nan"),
         "truncated_rationale_share": _mean(~seen[marked_tokens]),
         "token_gold": float(gold.sum()),
         "iou_gold": float(sum(len(d.spans) for d in documents)),
         "span_documents": float(sum(bool(d.spans) for d in documents)),
     }
+
+
+def _of_rated(measure: Callable[[Flags, Column], float], document: Document, scores: Column) -> float:
+    """A measure over a document's rated words; over all, none of which the rationale marks, where it has none."""
+    words = document.rated if document.rated.any() else np.ones_like(document.rated)
+    return measure(document.gold[words], scores[words])
 
 
 def by_words(documents: DocumentsOfExample, top: Sequence[int]) -> dict[str, Column]:
