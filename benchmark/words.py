@@ -110,7 +110,11 @@ def spans_of(text: str) -> Spans:
 
 
 def units_of(text: str | Sequence[str]) -> list[str]:
-    """The units of a text, or the words of a list."""
+    """The units of a text, or the words of a list.
+
+    Raises:
+        UserError: the text's units are the tokens of the model.
+    """
     return [text[start:end] for start, end in spans_of(text)] if isinstance(text, str) else list(text)
 
 

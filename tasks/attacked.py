@@ -8,15 +8,24 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, reduce
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from benchmark.annotations import KEYS, OPTION_ATTACKS, Attack, Moved, Option, passage_segment, question_of
+from benchmark.annotations import (
+    KEYS,
+    OPTION_ATTACKS,
+    Attack,
+    Moved,
+    Option,
+    PlantedWords,
+    passage_segment,
+    question_of,
+)
 from benchmark.errors import UserError
 from benchmark.settings.declared import Natural, configurable
 from benchmark.types import Example, Task
-from benchmark.words import units_of
+from benchmark.words import UnitText, units_of
 from tasks.attacked_documents import moved_documents
 from tasks.common import check_split, digest
 from tasks.word_attacks import Words, added, reads, removed, sentences, shuffled
@@ -42,9 +51,10 @@ class Attacked:
     - `sent2opt_shuffle`: S, shuffled, in place of O. `ans2opt_shuffle`: R, shuffled.
     - `add_sent2opt`: O and S in place of O. `add_ans2opt`: O and R.
 
-    Questions without a right or without a wrong option stay as they are. Shuffled words are at least .65 in edit distance
-    over length from what they were, where they allow it (`word_attacks.shuffled`). A rationale moves with its words, and
-    with it ERASER's spans (`attacked_documents.moved_documents`); `Example.meta` has a `Moved`: where each word stood.
+    Questions without a right or without a wrong option stay as they are. What is not rated stays so, and a word that is
+    added is rated where any word of its segment is. Shuffled words are at least .65 in edit distance over length from what
+    they were, where they allow it (`word_attacks.shuffled`). A rationale moves with its words, and with it ERASER's spans
+    (`attacked_documents.moved_documents`); `Example.meta` has a `Moved`: where each word stood.
 
     Attributes:
         task: gives the examples.
@@ -53,7 +63,8 @@ class Attacked:
         seed: of orders, sentences and options.
 
     Raises:
-        UserError: an example is no pair of texts, or under an attack of options none of a question.
+        UserError: an example is no pair of texts, has other units than words, or under an attack of options is none of a
+            question.
 
     Source: Si et al. 2019 (arXiv:1910.12391), sections 3 and 4; "." for a removed segment, the least degree of
     each example, and drawing anew at most 50 times, are ours.
@@ -86,14 +97,16 @@ class Attacked:
     @property
     def learned_from(self) -> Task:
         """The task that models are trained on."""
-        return self.task if self.learned == "clean" else self
+        return getattr(self.task, "learned_from", self.task) if self.learned == "clean" else self
 
     def split(self, name: str) -> Sequence[Example]:
         """Examples of "train", "validation" or "test", in the order of the task's; inputs are pairs of lists of words."""
         check_split(self.name, name)
         if name not in self._splits:
-            clean = self.task.split(name)
-            questions = _questions(clean) if self.attack in OPTION_ATTACKS else {}
+            clean, whole = self.task.split(name), getattr(self.task, "learned_from", self.task)
+            questions = (
+                _questions(whole.split(name)) if self.attack in OPTION_ATTACKS else {}
+            )  # some may be left out of a test
             self._splits[name] = tuple(self._attacked(example, questions) for example in clean)
         return self._splits[name]
 
@@ -114,16 +127,18 @@ class Attacked:
         origin = first.origin + second.origin
         measured = [degree for degree in degrees if degree is not None]
         told = example.meta.get(KEYS[Option])
-        more = {KEYS[Option]: replace(told, query_words=len(question.words))} if isinstance(told, Option) else {}
+        more: dict[str, Any] = {}
+        if isinstance(told, Option):
+            more[KEYS[Option]] = replace(told, query_words=len(question.words))
         moved = Moved(origin, float(np.mean(measured)) if measured else None, first.shuffled + second.shuffled)
-        rationale = example.rationale
-        if rationale is not None:
-            rationale = np.array([place >= 0 and bool(rationale[place]) for place in origin])
+        if isinstance(planted := example.meta.get(KEYS[PlantedWords]), PlantedWords):
+            more[KEYS[PlantedWords]] = replace(planted, marks=_with_their_words(planted.marks, origin))
         attacked = replace(
             example,
             inputs=(list(first.words), list(second.words)),
-            rationale=rationale,
+            rationale=None if example.rationale is None else _with_their_words(example.rationale, origin),
             rated=None if example.rated is None else _rated(example, (first, second)),
+            hidden=None if example.hidden is None else _with_their_words(example.hidden, origin),
             query_units=len(first.words) if example.query_units else 0,
             meta={**example.meta, **more, KEYS[Moved]: moved},
         )
@@ -193,7 +208,7 @@ def _shuffled(words: Words, seed: str) -> Words:
 
 
 def _numbered(example: Example) -> _Numbered:
-    first, second = (tuple(units_of(text)) for text in example.inputs)
+    first, second = _words(example)
     told = example.meta.get(KEYS[Option])
     query = told.query_words if isinstance(told, Option) else len(second)
     both = Words(first + second, tuple(range(len(first) + len(second))))
@@ -208,17 +223,28 @@ def _joined(parts: Sequence[Words]) -> Words:
     return whole if whole.words else removed()
 
 
+def _with_their_words(marks: np.ndarray, origin: Sequence[int]) -> np.ndarray:
+    """Marks of an example's words where the words stand now; an added word has none."""
+    return np.array([place >= 0 and bool(marks[place]) for place in origin], dtype=bool)
+
+
 def _rated(example: Example, segments: tuple[Words, Words]) -> np.ndarray:
     """Whether each word is rated: as it was, and of an added one as any of its segment was."""
-    rated, first = np.asarray(example.rated), len(units_of(example.inputs[0]))
-    before = rated[:first], rated[first:]
-    return np.array(
-        [
-            bool(rated[place]) if place >= 0 else bool(was.any())
-            for words, was in zip(segments, before, strict=True)
-            for place in words.origin
-        ]
-    )
+    rated, first = np.asarray(example.rated), len(_words(example)[0])
+    parts = []
+    for words, was in zip(segments, (rated[:first], rated[first:]), strict=True):
+        parts += [bool(rated[place]) if place >= 0 else bool(was.any()) for place in words.origin]
+    return np.array(parts, dtype=bool)
+
+
+def _words(example: Example) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The words of both segments."""
+    if any(isinstance(text, UnitText) for text in example.inputs):
+        raise UserError(
+            f"example '{example.uid}' has other units than words, which are attacked; leave task.units at words"
+        )
+    first, second = map(units_of, example.inputs)
+    return tuple(first), tuple(second)
 
 
 def _questions(examples: Sequence[Example]) -> Mapping[str, _Choice]:

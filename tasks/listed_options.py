@@ -1,5 +1,6 @@
 """Questions whose query lists the options, put to a pair classifier option by option."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
 from functools import cached_property
@@ -11,11 +12,10 @@ from benchmark.annotations import KEYS, Option
 from benchmark.errors import UserError
 from benchmark.settings.declared import configurable
 from benchmark.types import Example, Task
-from benchmark.words import units_of
+from benchmark.words import UnitText, units_of
 from tasks.common import check_split, digest
 
-SEPARATOR = "[sep]"
-"""Stands between two options, in small or large letters."""
+_SEPARATOR = re.compile(r"\[sep\]", re.IGNORECASE)
 
 
 @configurable
@@ -32,11 +32,13 @@ class ListedOptions:
 
     Attributes:
         task: gives the questions.
-        tested: the options of the test split: `all`, or the `right` ones alone, which have people's marks. Models learn from
-            all, and are chosen by all of the validation split.
+        tested: the options of the test split: `all`, or the `right` ones alone, which have people's marks. A report's
+            accuracy is then the share of right options that are called right, and says nothing of questions. Models learn
+            from all options, and are chosen by all of the validation split.
 
     Raises:
-        UserError: an example has no query, or not as many options as the task has classes, or the label of none.
+        UserError: an example has no query; it lists an option without words, or not as many as the task has classes; its
+            label is not known; or a class has the name of an option that stands at another place.
 
     Source: DeYoung et al. 2020 (arXiv:1911.03429), whose CoS-E lists options so.
     """
@@ -67,57 +69,81 @@ class ListedOptions:
 
     @property
     def learned_from(self) -> Task:
-        """The task with all options, that models are trained on."""
-        return self if self.tested == "all" else replace(self, tested="all")
+        """The task with all options of what the wrapped task is learned from, that models are trained on."""
+        learned = getattr(self.task, "learned_from", self.task)
+        return self if learned is self.task and self.tested == "all" else replace(self, task=learned, tested="all")
 
     def split(self, name: str) -> Sequence[Example]:
-        """The options of "train", "validation" or "test", question by question; inputs are pairs of lists of words."""
+        """The options of "train", "validation" or "test", question by question; inputs are pairs of a text and words."""
         check_split(self.name, name)
         if name not in self._splits:
             options = [option for asked in self.task.split(name) for option in self._options(asked)]
-            some = name == "test" and self.tested == "right"
-            self._splits[name] = tuple(option for option in options if option.label or not some)
+            right_alone = name == "test" and self.tested == "right"
+            self._splits[name] = tuple(option for option in options if option.label or not right_alone)
         return self._splits[name]
 
     def _options(self, asked: Example) -> Iterator[Example]:
-        if not (isinstance(asked.inputs, tuple) and asked.query_units):
-            raise UserError(
-                f"example '{asked.uid}' of {self.task.name} has no query that lists options; "
-                "a column of the table is one with task.task.query=COLUMN"
-            )
-        query, text = map(units_of, asked.inputs)
+        query, text = self._parts(asked)
         options = _listed(query)
-        if not all(options):
-            raise UserError(
-                f"example '{asked.uid}' of {self.task.name} lists an option without words between its [SEP]"
-            )
-        if len(options) != len(self.task.labels):
-            raise UserError(
-                f"example '{asked.uid}' of {self.task.name} lists {len(options)} options between its [SEP], and the task "
-                f"has {len(self.task.labels)} classes"
-            )
-        if asked.label < 0:
-            raise UserError(f"example '{asked.uid}' of {self.task.name} does not say which option is right")
+        self._check(asked, options)
+        words = len(units_of(text))
         marks = None if asked.rationale is None else asked.rationale[asked.query_units :]
+        rated = np.ones(words, bool) if asked.rated is None else asked.rated[asked.query_units :]
         for number, option in enumerate(options):
-            right, rated = number == asked.label, np.arange(len(text) + len(option)) < len(text)
-            rationale = np.concatenate([marks, np.zeros(len(option), bool)]) if right and marks is not None else None
-            told = Option(asked.uid, number, len(options), query_words=0)
+            right = number == asked.label
+            behind = np.zeros(len(option), bool)
             yield Example(
                 f"{asked.uid}-{number}",
-                (list(text), list(option)),
+                (text, option),
                 int(right),
-                rationale=rationale,
-                rated=rated,
-                meta={KEYS[Option]: told},
+                rationale=np.concatenate([marks, behind]) if right and marks is not None else None,
+                rated=np.concatenate([rated, behind]),
+                meta={KEYS[Option]: Option(asked.uid, number, len(options), query_words=0)},
             )
 
+    def _parts(self, asked: Example) -> tuple[str | Sequence[str], str | Sequence[str]]:
+        """The query and the text of an example."""
+        if not (isinstance(asked.inputs, tuple) and asked.query_units):
+            raise UserError(
+                f"{self._of(asked)} has no query that lists options; name its column with task.task.query=COLUMN, or, of a "
+                "data set in ERASER's format, set task.task.query=always"
+            )
+        query, text = asked.inputs
+        if any(isinstance(part, UnitText) for part in (query, text)):
+            raise UserError(f"{self._of(asked)} has other units than words; leave task.task.units at words")
+        return query, text
 
-def _listed(query: Sequence[str]) -> list[list[str]]:
+    def _check(self, asked: Example, options: Sequence[Sequence[str]]) -> None:
+        """Options and classes fit."""
+        classes = len(self.task.labels)
+        if not all(options):
+            raise UserError(f"{self._of(asked)} lists an option without words between its [SEP]")
+        if len(options) != classes:
+            raise UserError(
+                f"{self._of(asked)} lists {len(options)} option{'s' * (len(options) > 1)} between [SEP], and the task has "
+                f"{classes} classes; name a class for each option, in their order, with task.task.label_names"
+            )
+        if asked.label < 0:
+            raise UserError(f"{self._of(asked)} does not say which option is right")
+        texts = [" ".join(option).casefold() for option in options]
+        for place, label in enumerate(self.task.labels):
+            if label.casefold() in texts and texts[place] != label.casefold():
+                raise UserError(
+                    f"{self._of(asked)} has the class '{label}' for its option {place + 1}, which is another one; name the "
+                    "classes in the order of the options with task.task.label_names"
+                )
+
+    def _of(self, asked: Example) -> str:
+        return f"example '{asked.uid}' of {self.task.name}"
+
+
+def _listed(query: str | Sequence[str]) -> list[list[str]]:
     """The words of each option."""
+    if isinstance(query, str):
+        return [units_of(part) for part in _SEPARATOR.split(query)]
     found: list[list[str]] = [[]]
     for word in query:
-        if word.casefold() == SEPARATOR:
+        if _SEPARATOR.fullmatch(word):
             found.append([])
         else:
             found[-1].append(word)

@@ -30,7 +30,8 @@ def with_words(example: Example, words: Sequence[str]) -> Example:
 def inserted(example: Example, phrase: Sequence[str], place: int) -> Example:
     """The example with a phrase before the word `place` of its text, or of its pair's passage.
 
-    The rationale does not mark it, and it is rated. Offsets into documents no longer hold, so that ERASER's are left out.
+    The phrase is rated, and the rationale does not mark it. Offsets into documents no longer hold, so that ERASER's are left
+    out.
     """
     words = words_of(example)
     changed = _with_passage(example, [*words[:place], *phrase, *words[place:]])
@@ -42,10 +43,12 @@ def inserted(example: Example, phrase: Sequence[str], place: int) -> Example:
     rationale = example.rationale
     if rationale is not None:
         rationale = np.insert(rationale, [at] * len(phrase), values=False)
-    rated = example.rated
+    rated, hidden = example.rated, example.hidden
     if rated is not None:
         rated = np.insert(rated, [at] * len(phrase), values=True)
-    return replace(changed, rationale=rationale, rated=rated, meta=meta)
+    if hidden is not None:
+        hidden = np.insert(hidden, [at] * len(phrase), values=False)
+    return replace(changed, rationale=rationale, rated=rated, hidden=hidden, meta=meta)
 
 
 def offset(example: Example) -> int:

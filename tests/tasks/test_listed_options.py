@@ -31,7 +31,7 @@ def test_an_example_for_each_option(tmp_path):
     task = table(tmp_path)
     examples = task.split("test")
     assert [example.inputs for example in examples[:3]] == [
-        (QUESTION.split(), option) for option in (["a", "dry"], ["the", "harbour"], ["shop"])
+        (QUESTION, option) for option in (["a", "dry"], ["the", "harbour"], ["shop"])
     ]
     assert [example.label for example in examples] == [0, 1, 0, 1, 0, 0, 0, 0, 1]
     assert task.labels == ("wrong", "right")
