@@ -10,10 +10,11 @@ import pytest
 import torch
 
 from benchmark import load_model
-from benchmark.annotations import KEYS, OPTION_ATTACKS, SEGMENT_ATTACKS, Moved, Option, annotation
+from benchmark.annotations import KEYS, OPTION_ATTACKS, SEGMENT_ATTACKS, Moved, Option, PlantedWords, annotation
 from benchmark.errors import UserError
 from benchmark.evaluations.rationale.documents import documents
 from benchmark.types import Attribution, Example
+from benchmark.words import in_units
 from tasks.attacked import Attacked
 from tasks.eraser import Eraser
 from tasks.multiple_choice import MultipleChoice
@@ -171,6 +172,20 @@ def test_a_rating_within_a_segment_moves_with_its_word():
     (example,) = attacked("pq_shuffle", pair(rated=rated))
     words = [word for segment in example.inputs for word in segment]
     assert [word for word, counts in zip(words, example.rated, strict=True) if not counts] == ["j"]
+
+
+def test_marks_of_planted_and_of_hidden_words_move_with_them():
+    marks = np.array([False, True] + [False] * 7 + [True])  # b and j
+    planted = PlantedWords(marks, 0)
+    (example,) = attacked("pq_shuffle", pair(meta={KEYS[PlantedWords]: planted}, hidden=marks))
+    words = [word for segment in example.inputs for word in segment]
+    for found in (annotation(example.meta, PlantedWords).marks, example.hidden):
+        assert {word for word, mark in zip(words, found, strict=True) if mark} == {"b", "j"}
+
+
+def test_units_that_are_no_words_are_not_attacked():
+    with pytest.raises(UserError, match=r"other units than words, which are attacked; leave task\.units at words"):
+        attacked("q_shuffle", pair(in_units("a b", "characters"), "c d"))
 
 
 def test_units_of_unspaced_texts_are_attacked():

@@ -1,12 +1,15 @@
 """Questions that list their options are put option by option: which is right, what may be removed, whose the marks are."""
 
 import json
+from dataclasses import dataclass
 
 import pytest
 
 from benchmark.annotations import Option, annotation
 from benchmark.errors import UserError
 from benchmark.training.options import options_of
+from benchmark.types import Example
+from tasks.attacked import Attacked
 from tasks.eraser import Eraser
 from tasks.listed_options import ListedOptions
 from tasks.text_classification import TextClassification
@@ -14,6 +17,20 @@ from tests.conftest import shared
 
 QUESTION = "Where do you keep a boat ?"
 OPTIONS = "a dry [SEP] the harbour [SEP] shop"
+
+
+@dataclass(frozen=True)
+class Given:
+    """Questions as they are."""
+
+    examples: tuple[Example, ...]
+    labels: tuple[str, ...] = ("A", "B")
+    name: str = "given"
+    version: int = 1
+    fingerprint: str = "given"
+
+    def split(self, name):
+        return self.examples
 
 
 def table(folder, query=OPTIONS, label="B", rationale="[0, 0, 0, 1, 0, 1, 0]", **settings):
@@ -96,8 +113,56 @@ def test_options_that_do_not_fit_the_classes(tmp_path, changed, said):
 def test_a_task_without_a_query(tmp_path):
     table(tmp_path)
     task = ListedOptions(TextClassification(root=str(tmp_path), name="asked"))
-    with pytest.raises(UserError, match=r"has no query that lists options; .*task\.task\.query=COLUMN"):
+    with pytest.raises(
+        UserError, match=r"has no query that lists options; name its column with task\.task\.query=COLUMN"
+    ):
         task.split("test")
+
+
+def test_separators_need_no_blanks_and_scripts_may_have_none(tmp_path):
+    task = table(tmp_path, query="好看[SEP]不好[sep] a dry", rationale="")
+    assert [example.inputs[1] for example in task.split("test")[:3]] == [["好", "看"], ["不", "好"], ["a", "dry"]]
+
+
+def test_a_class_named_like_another_option_is_refused(tmp_path):
+    """Labels that are sorted as words are not in the order of the options."""
+    (tmp_path / "test.csv").write_text("text,label,query\nis it wet ?,yes,yes [SEP] no\nis it dry ?,no,yes [SEP] no\n")
+    with pytest.raises(UserError, match=r"the class 'no' for its option 1, which is another one; .*label_names"):
+        ListedOptions(TextClassification(root=str(tmp_path), query="query")).split("test")
+    named = TextClassification(root=str(tmp_path), query="query", label_names=["yes", "no"])
+    assert [example.label for example in ListedOptions(named).split("test")] == [1, 0, 0, 1]
+
+
+def test_an_unknown_answer_and_units_that_are_no_words(tmp_path):
+    table(tmp_path)
+    letters = TextClassification(root=str(tmp_path), query="query", units="characters", label_names=["A", "B", "C"])
+    with pytest.raises(UserError, match=r"has other units than words; leave task\.task\.units at words"):
+        ListedOptions(letters).split("test")
+    unknown = Example("q", (["a", "[SEP]", "b"], ["which", "?"]), -1, query_units=3)
+    with pytest.raises(UserError, match="does not say which option is right"):
+        ListedOptions(Given((unknown,))).split("test")
+
+
+def test_what_the_question_does_not_rate_stays_so():
+    asked = Example("q", (["a", "[sep]", "b"], ["which", "one", "?"]), 1, rated=[0, 0, 0, 1, 1, 0], query_units=3)
+    examples = ListedOptions(Given((asked,))).split("test")
+    assert [example.rated.tolist() for example in examples] == [[True, True, False, False]] * 2
+    assert [example.label for example in examples] == [0, 1]
+
+
+@pytest.mark.parametrize("attack", ["add_sent2pas_shuffle", "ans2opt_shuffle"])
+def test_attacks_on_tested_options_know_the_others(tmp_path, attack):
+    right = Attacked(task=table(tmp_path, tested="right"), attack=attack)
+    every = Attacked(task=table(tmp_path), attack=attack)
+    of_all = {example.uid: example for example in every.split("test")}
+    assert [e.inputs for e in right.split("test")] == [of_all[e.uid].inputs for e in right.split("test")]
+    assert right.learned_from.fingerprint == every.learned_from.fingerprint
+
+
+def test_options_of_attacked_questions_are_learned_from_clean_ones(tmp_path):
+    questions = table(tmp_path).task
+    options = ListedOptions(Attacked(task=questions, attack="q_shuffle"))
+    assert options.learned_from.fingerprint == ListedOptions(questions).fingerprint
 
 
 def test_the_fingerprint_is_of_the_questions(tmp_path):
