@@ -227,7 +227,8 @@ def rationale_of(batch: Batch, b: int, n: int) -> Flags:
         raise ValueError(f"example '{batch.uids[b]}' has {n} units and a rationale of {len(rationale)}")
     if rationale is None:
         return np.zeros(n - query, dtype=bool)
-    return (np.asarray(rationale, dtype=bool) & batch.rated_units(b))[query:]
+    marked: Flags = np.asarray(rationale, dtype=bool) & batch.rated_units(b)
+    return marked[query:]
 
 
 def rationales(batch: Batch, *, rated: bool = False) -> dict[str, Flags]:
