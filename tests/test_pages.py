@@ -363,7 +363,18 @@ def parts():
     named |= {
         f"{group}/{name}": {group: _chosen(group, name)}
         for group, names in (
-            ("task", ("text_classification", "eraser", "image_folder", "digit_scenes", "multiple_choice", "attacked")),
+            (
+                "task",
+                (
+                    "text_classification",
+                    "eraser",
+                    "image_folder",
+                    "digit_scenes",
+                    "multiple_choice",
+                    "attacked",
+                    "listed_options",
+                ),
+            ),
             ("model", ("hf", "lm")),
             ("engine", ("ray",)),
         )

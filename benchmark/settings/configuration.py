@@ -5,10 +5,11 @@ among them (`methods=[rollout,random]`, `model=hf`) takes the settings of what i
 """
 
 import logging
+import os
 import pickle
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -133,8 +134,14 @@ def _composed(config_name: str | None, overrides: Sequence[str], directory: str 
 
 def _written(directory: str | None) -> tuple[tuple[str, int, int], ...]:
     """Name, time and size of every YAML in a further folder, which may change while the process lives; `conf/` does not."""
-    found = sorted(Path(directory).rglob("*.yaml")) if directory else []
-    return tuple((str(path), (stat := path.stat()).st_mtime_ns, stat.st_size) for path in found)
+    found = []
+    for folder, _, names in os.walk(directory) if directory else ():
+        for name in names:
+            if name.endswith(".yaml"):
+                with suppress(FileNotFoundError):  # others may write there, and take away, meanwhile
+                    stat = (path := Path(folder, name)).stat()
+                    found.append((str(path), stat.st_mtime_ns, stat.st_size))
+    return tuple(sorted(found))
 
 
 @lru_cache(maxsize=512)
