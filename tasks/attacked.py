@@ -230,11 +230,12 @@ def _with_their_words(marks: np.ndarray, origin: Sequence[int]) -> np.ndarray:
 
 def _rated(example: Example, segments: tuple[Words, Words]) -> np.ndarray:
     """Whether each word is rated: as it was, and of an added one as any of its segment was."""
-    rated, first = np.asarray(example.rated), len(_words(example)[0])
-    parts = []
-    for words, was in zip(segments, (rated[:first], rated[first:]), strict=True):
-        parts += [bool(rated[place]) if place >= 0 else bool(was.any()) for place in words.origin]
-    return np.array(parts, dtype=bool)
+    rated, first = example.rated, len(_words(example)[0])
+    assert rated is not None  # who asks has looked
+    parts = [_with_their_words(rated, words.origin) for words in segments]
+    for part, words, was in zip(parts, segments, (rated[:first], rated[first:]), strict=True):
+        part[np.array(words.origin) < 0] = was.any()
+    return np.concatenate(parts)
 
 
 def _words(example: Example) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -259,15 +259,15 @@ def _documents_of_example(batch: Batch, b: int, words: _Ranked) -> tuple[Documen
     ends = np.cumsum([0, *lengths]).tolist()
     without = list(batch.tokenless[b]) if batch.tokenless else []
     tokenless = np.isin(np.arange(len(words.scores)), without)
-    unrated = ~batch.rated_units(b)[query:]
-    tokenless[query:] |= unrated  # nothing is said of them, whatever the window
+    rated = batch.rated_units(b)[query:]
+    tokenless[query:] |= ~rated  # nothing is said of them, whatever the window
     return tuple(
         Document(
             **{part.name: getattr(words, part.name)[..., query + start : query + end] for part in fields(words)},
             n_ranked=n_ranked,
             gold=gold[start:end],
             spans=_annotated_spans(meta, d, gold[start:end]),
-            rated=~unrated[start:end],
+            rated=rated[start:end],
             tokenless=tokenless[query + start : query + end],
         )
         for d, (start, end) in enumerate(pairwise(ends))
