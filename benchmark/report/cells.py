@@ -112,6 +112,11 @@ def answers_line(cells: Sequence[NamedCell]) -> str:
     )
 
 
+def passages_line(cells: Sequence[NamedCell]) -> str:
+    """That several examples of these cells share a passage; empty where hardly any do, or no record says so."""
+    return next((told for cell in cells if (told := cell.record.task.shared_passages)), "")
+
+
 def _short_names(keys: Sequence[str]) -> dict[str, str]:
     """Each dotted key by its last part, or whole where two keys share it; `readout._target_` is named `readout`."""
     plain = {key: key.removesuffix("._target_") for key in keys}

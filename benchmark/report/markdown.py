@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from benchmark.report.arrangement import ORDER, ordered_tests, repeated_line, repeats
-from benchmark.report.cells import NamedCell, answers_line
+from benchmark.report.cells import NamedCell, answers_line, passages_line
 from benchmark.report.curve_figures import curves, not_drawn
 from benchmark.report.leaderboard import (
     MetricColumn,
@@ -139,7 +139,8 @@ def _meanings(columns: Sequence[MetricColumn]) -> list[str]:
 
 def _section(cells: Sequence[NamedCell], table: pd.DataFrame, pairs: Sequence[MethodPairs]) -> list[str]:
     lines = [f"## {escape(cells[0].task)} · {escape(cells[0].model)}", "", _facts(cells[0]), ""]
-    lines += [answered, ""] if (answered := answers_line(cells)) else []
+    for told in filter(None, (answers_line(cells), passages_line(cells))):
+        lines += [told, ""]
     columns = headline_columns(table)
     if not columns:
         reasons = [f"- {escape(cell.method)}: {escape(cell.dash)}" for cell in cells if cell.dash]

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from benchmark.report.arrangement import repeated_line, repeats
-from benchmark.report.cells import NamedCell, answers_line
+from benchmark.report.cells import NamedCell, answers_line, passages_line
 from benchmark.report.leaderboard import MetricColumn, frame, groups_with_figures, headline_columns, make_board
 from benchmark.report.printed import Heading, PrintedEntry, PrintedRow, PrintedTable
 from benchmark.report.verdicts import AgainstRandom, against_random
@@ -184,6 +184,7 @@ def terminal_table(cells: Sequence[NamedCell], tables: Sequence[AnalysisTable] =
     table = frame(cells, tables)
     grid = Table.grid(padding=(0, 0, 1, 0))
     for _, _, members, part in groups_with_figures(cells, table):
-        grid.add_row(_Board(members, part, (answers_line(members), repeated_line(repeats(members)))))
+        told = answers_line(members), passages_line(members), repeated_line(repeats(members))
+        grid.add_row(_Board(members, part, told))
     grid.add_row(Text(LEGEND, style="dim"))
     return grid

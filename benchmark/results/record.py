@@ -207,7 +207,10 @@ class EvaluationRecord:
 
 @dataclass(frozen=True)
 class TaskRecord:
-    """The examples that were scored: `limit` and `seed` are None where all of the split were."""
+    """The examples that were scored: `limit` and `seed` are None where all of the split were.
+
+    `passages` counts their passages, as `benchmark.passages` does; None of images and in records of earlier releases.
+    """
 
     name: str
     version: Version
@@ -218,6 +221,20 @@ class TaskRecord:
     fingerprint: str
     units: int
     lost_units: int
+    passages: int | None = None
+
+    @property
+    def shared_passages(self) -> str:
+        """That the examples have fewer passages, where one in twenty or more shares its own; else nothing.
+
+        Where fewer do, in pairs, the variance of a mean grows by a twentieth at most, and its interval by a fortieth.
+        """
+        if not self.passages or self.n - self.passages < self.n / 20:
+            return ""
+        return (
+            f"The {self.n} examples have {self.passages} passages; intervals and tests take examples for independent, so "
+            "that here they are too sure. task=distinct_passages keeps one example of each passage."
+        )
 
 
 @dataclass(frozen=True)

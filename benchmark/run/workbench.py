@@ -20,6 +20,7 @@ from benchmark.models import Classifier, load_model
 from benchmark.models.headless import Head
 from benchmark.models.next_token import CANDIDATES, Answers
 from benchmark.models.remarks import say_how_texts_are_read
+from benchmark.passages import distinct_passages
 from benchmark.randomness import generator
 from benchmark.results.digests import digest
 from benchmark.results.record import TaskRecord
@@ -104,7 +105,7 @@ class Setting:
         """
         facts = asdict(self.data.facts)
         return {
-            "task": {key: value for key, value in facts.items() if key not in ("units", "lost_units")},
+            "task": {key: value for key, value in facts.items() if key not in ("units", "lost_units", "passages")},
             "model": self.model.fingerprint,
             "dtype": str(self.model.dtype),
             "stored": STORED,
@@ -172,6 +173,8 @@ def open_setting(config: DictConfig, beside: Setting | None = None) -> Setting:
             "%d of %d words (%.1f %%) lie beyond the window of %d tokens",
             lost, units, 100 * lost / units, window,
         )  # fmt: skip
+    if beside is None and (told := data.facts.shared_passages):
+        logger.warning("%s", told)
     say_how_texts_are_read(model.encoder, data.batches, compared=True)
     return Setting(config, task, model, data)
 
@@ -321,6 +324,7 @@ def encode(config: DictConfig, task: Task, model: Classifier, examples: Sequence
         fingerprint=task.fingerprint,
         units=scored.units,
         lost_units=scored.lost,
+        passages=None if _are_images(examples) else distinct_passages(examples[place] for place in drawn),
     )
     return Data(model, batches=scored, calibration=calibration, facts=facts, labels=_class_names(task, model))
 
@@ -351,6 +355,10 @@ class ClassByClass(Protocol):
 def _mixed(count: int, seed: int) -> list[int]:
     """The places of examples in an order drawn by the seed."""
     return generator(seed, "order of calibration").permutation(count).tolist()  # type: ignore[no-any-return]  # numpy's tolist has no type
+
+
+def _are_images(examples: Sequence[Example]) -> bool:
+    return isinstance(examples, OfImages) and examples.image_uids() is not None
 
 
 def _uid(examples: Sequence[Example], place: int) -> str:

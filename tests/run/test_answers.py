@@ -1,4 +1,4 @@
-"""How often the explained model is right, as the record and the report have it."""
+"""How often the explained model is right, and whether examples share passages, as the record and the report have it."""
 
 import json
 from types import SimpleNamespace
@@ -6,11 +6,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from benchmark.report.cells import answers_line, load_cells
+from benchmark.comparison import compare
+from benchmark.report.cells import answers_line, load_cells, passages_line
 from benchmark.report.leaderboard import frame
 from benchmark.report.markdown import markdown
 from benchmark.report.pairs import every_pair
-from benchmark.results.record import Answers
+from benchmark.results.record import Answers, TaskRecord
 from benchmark.results.store import Ragged
 from benchmark.run.encoded import labels_of
 from benchmark.run.records import _answers
@@ -70,3 +71,43 @@ def test_a_comparison_says_what_its_model_answers(place, tmp_path):
     table = frame(named)
     told = markdown(named, table, every_pair(named, table))
     assert f"predicts the annotated class of {right} of {len(labels)} examples" in told
+
+
+def facts(n, passages):
+    return TaskRecord("task", 1, "test", None, None, n, "data", 0, 0, passages)
+
+
+@pytest.mark.parametrize(("n", "passages"), [(100, None), (100, 100), (100, 96), (0, 0), (0, None)])
+def test_nothing_is_said_where_hardly_an_example_shares_its_passage(n, passages):
+    assert not facts(n, passages).shared_passages
+
+
+def test_that_examples_share_passages_is_said():
+    cells = [SimpleNamespace(record=SimpleNamespace(task=facts(100, passages))) for passages in (None, 95)]
+    assert passages_line(cells) == (
+        "The 100 examples have 95 passages; intervals and tests take examples for independent, so that here they are too "
+        "sure. task=distinct_passages keeps one example of each passage."
+    )
+    assert not passages_line(cells[:1])
+
+
+def test_a_comparison_says_that_its_examples_share_passages_unless_one_of_each_is_kept(place, tmp_path, caplog):
+    asked = tmp_path / "asked"
+    asked.mkdir()
+    rows = [f"a fine film number {number}\tgood\twhat {question} ?" for number in range(6) for question in range(2)]
+    (asked / "test.tsv").write_text("\n".join(["text\tlabel\tquery", *rows]))
+    table = [f"root={asked}", "query=query", "name=asked", "label_names=[bad,good]"]
+    rest = ["model=hf", f"model.path={place / 'bert'}", "tracking=none", "analyses=[]", f"out={tmp_path / 'out'}"]
+
+    def compared(task, prefix):
+        given = [*task, *(f"{prefix}.{setting}" for setting in table)]
+        caplog.clear()
+        cells = load_cells(compare(*given, *rest, "methods=[random]", "evaluations=[aopc]").cells)
+        return cells, "have 6 passages" in caplog.text
+
+    cells, warned = compared(["task=text_classification"], "task")
+    assert (cells[0].record.task.n, cells[0].record.task.passages, warned) == (12, 6, True)
+    frame_of = frame(cells)
+    assert "The 12 examples have 6 passages" in markdown(cells, frame_of, every_pair(cells, frame_of))
+    cells, warned = compared(["task=distinct_passages", "task@task.task=text_classification"], "task.task")
+    assert (cells[0].record.task.n, cells[0].record.task.passages, warned) == (6, 6, False)

@@ -16,9 +16,11 @@ from benchmark.annotations import KnowsShortcuts
 from benchmark.errors import NotApplicable
 from benchmark.results.statistics import ALPHA, Interval, holm, interval
 from benchmark.results.tables import P_KEY, PROBABILITY, Drawing, Table, line
+from benchmark.run.arrays import padded
+from benchmark.run.cell import Cell
 from benchmark.settings.declared import Count, configurable
-from benchmark.targets import TargetName
-from benchmark.types import Method
+from benchmark.targets import Target, TargetName
+from benchmark.types import Attribution, Batch, Method
 
 FIRST, CHANCE, LIFT, LABEL, P = "put first", "by chance", "lift", "texts with this label", "p, Holm"
 RECALL, PRECISION, REST = "planted phrases found", "found pairs that are planted", "found pairs"
@@ -65,10 +67,10 @@ class CorpusPatterns(Analysis):
         NotApplicable: the examples are no texts.
 
     Source: Hao et al. 2021, who read triggers off single examples; the tests over a corpus are this project's.
-    Cost: the edge or token scores of every explainer.
+    Cost: the edge scores of every explainer that has some; token scores are those of the comparison.
     """
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     best: Count = 3
     least: Count = 5
@@ -92,7 +94,9 @@ class CorpusPatterns(Analysis):
             try:
                 if cell.refusal is not None:
                     raise NotApplicable(cell.refusal)
-                examples = marked_texts(cell.method, context.setting, texts, self.best, self.keeping(context), name)
+                stored = None if cell.method.scores_edges else self._stored(cell, context, texts)
+                keeping = self.keeping(context)
+                examples = marked_texts(cell.method, context.setting, texts, self.best, keeping, name, stored)
             except NotApplicable as reason:
                 rows.append(line({"explainer": name, "class": "", "pattern": ""}, FIRST, note=str(reason)))
                 continue
@@ -103,6 +107,11 @@ class CorpusPatterns(Analysis):
         tables = [self._patterns(rows, len(labels)), *([_found(found)] if found else [])]
         self.forget(context)
         return tables
+
+    def _stored(self, cell: Cell, context: Context, texts: Sequence[tuple[Batch, Target]]) -> list[Attribution]:
+        """What the cell has of the texts."""
+        explained, data = cell.explain(self.target), context.setting.data
+        return [padded(explained, data.start(index), batch) for index, (batch, _) in enumerate(texts)]
 
     def _lines(self, explainer: str, judged: Sequence[Judged], names: Sequence[str]) -> Iterator[dict[str, Any]]:
         significant = [one for one in judged if one.p < ALPHA]

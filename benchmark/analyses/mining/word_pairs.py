@@ -15,7 +15,7 @@ from benchmark.errors import NotApplicable
 from benchmark.models import Classifier
 from benchmark.run.workbench import Setting
 from benchmark.targets import Target
-from benchmark.types import Batch, Method
+from benchmark.types import Attribution, Batch, Method
 from benchmark.units import pool
 
 Pattern = tuple[str, str]
@@ -49,11 +49,20 @@ def plain(word: str) -> str:
     return kept.casefold()
 
 
-def pair_scores(method: Method, model: Classifier, batch: Batch, target: Target) -> Iterator[PairScores]:
+def pair_scores(
+    method: Method, model: Classifier, batch: Batch, target: Target, stored: Attribution | None = None
+) -> Iterator[PairScores]:
     """Of each example the score of every two words, NaN where one is beyond the window.
 
     Of an explainer with edges `S_vw + S_wv`, S the positive part of the edge scores, summed over layers, heads and the
     tokens of both words; of others `s_v + s_w`, s the score of a word.
+
+    Args:
+        method: the explainer.
+        model: the classifier.
+        batch: the examples.
+        target: what is explained of each.
+        stored: what an explainer without edges says of them, where it is known already.
 
     Raises:
         NotApplicable: the method gives neither edge nor token scores.
@@ -63,7 +72,7 @@ def pair_scores(method: Method, model: Classifier, batch: Batch, target: Target)
             edges = method.edge_scores(model, part, target[rows]).clamp(min=0).sum((1, 2)).detach().double().cpu()
             yield from _between_words(edges, part)
         return
-    tokens = method(model, batch, target).tokens
+    tokens = (method(model, batch, target) if stored is None else stored).tokens
     if tokens is None:
         raise NotApplicable("it gives no scores of edges or tokens")
     scores, visible = pool(tokens, batch.units)
@@ -128,6 +137,7 @@ def marked_texts(
     best: int,
     by_example: ByExample,
     name: str,
+    stored: Sequence[Attribution] | None = None,
 ) -> list[Marked]:
     """What an explainer puts first in each text, words of a query left out.
 
@@ -138,11 +148,14 @@ def marked_texts(
         best: pairs of each text.
         by_example: computes the pairs, and keeps them, so that a killed run goes on behind them.
         name: the explainer's.
+        stored: what an explainer without edges says of each batch, where it is known already.
     """
     targets = {batch.uids: target for batch, target in texts}
+    known = {} if stored is None else {batch.uids: own for (batch, _), own in zip(texts, stored, strict=True)}
 
     def compute(batch: Batch) -> Arrays:
-        scores = pair_scores(method, setting.model, batch, targets[batch.uids].to(batch.units.device))
+        target = targets[batch.uids].to(batch.units.device)
+        scores = pair_scores(method, setting.model, batch, target, known.get(batch.uids))
         found = [ranked(words, own, best) for words, own in zip(_rated(batch), scores, strict=True)]
         return {
             "known": np.concatenate([np.packbits(one.known) for one in found]),

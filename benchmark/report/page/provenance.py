@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmark.report.arrangement import ordered_tests
-from benchmark.report.cells import NamedCell, answers_line
+from benchmark.report.cells import NamedCell, answers_line, passages_line
 from benchmark.results.record import ROWS, Origin
 
 
@@ -25,6 +25,8 @@ def provenance(cells: Sequence[NamedCell]) -> dict[str, Any]:
     }
     if answered := answers_line(cells):
         facts["answers"] = answered
+    if shared_ones := passages_line(cells):
+        facts["passages"] = shared_ones
     shared = {key: cells[0].stored.config.get(key) for key in ("task", "model", "split", "limit", "seed")}
     return {
         "facts": facts,

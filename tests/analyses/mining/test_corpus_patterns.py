@@ -1,5 +1,6 @@
 """Patterns over a corpus: pairs by hand, tests equal to scipy's, and planted phrases that are found."""
 
+import tempfile
 from collections import Counter
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from benchmark.analyses.mining.word_pairs import (
     at_least,
     by_chance,
     marked,
+    marked_texts,
     mine,
     pair_scores,
     plain,
@@ -26,6 +28,7 @@ from benchmark.run.cell import Cell
 from benchmark.run.workbench import open_setting
 from benchmark.settings.configuration import compose
 from benchmark.targets import ClassTarget
+from benchmark.types import Attribution
 from tests import text_models
 from tests.analyses.killed import assert_goes_on
 from tests.analyses.mining.explainers import Pays, PaysEdges
@@ -146,10 +149,15 @@ def setting(tmp_path_factory):
 
 
 def context(setting, **methods):
+    """A comparison of these methods, which have explained all examples."""
     cells = {
-        name: Cell(Path("nowhere"), name, method, setting.model, setting.data, {}, {}, 0.0)
+        name: Cell(
+            Path(tempfile.mkdtemp(dir=setting.config.out)), name, method, setting.model, setting.data, {}, {}, 0.0
+        )
         for name, method in methods.items()
     }
+    for cell in cells.values():
+        cell.explain("predicted")
     return Context(setting, cells, {})
 
 
@@ -188,3 +196,34 @@ def test_a_killed_run_goes_on(setting, tmp_path, monkeypatch):
     words = {"pays": frozenset({"the", "a"}), "elsewhere": frozenset({"plot"})}
     explainers = {name: Pays(own) for name, own in words.items()} | {"edges": PaysEdges(frozenset({"film", "the"}))}
     assert_goes_on(CorpusPatterns(limit=40), context(setting, **explainers), tmp_path, monkeypatch, within=True)
+
+
+def test_what_the_comparison_has_explained_is_read_and_not_explained_again(setting, monkeypatch):
+    given = context(setting, pays=Pays(frozenset({"the", "a"})))
+    explained = []
+    monkeypatch.setattr(Pays, "explain", lambda self, model, batch, target: explained.append(batch.uids))
+    patterns, _ = CorpusPatterns(limit=40)(given)
+    patterns.check()
+    assert not explained
+
+
+@pytest.mark.parametrize("limit", [None, 37])
+def test_stored_scores_rank_pairs_as_scores_that_are_explained_anew(setting, limit):
+    class Lengths(Pays):
+        """Scores a word by its letters and its place."""
+
+        def explain(self, model, batch, target):
+            scores = torch.zeros(batch.units.shape)
+            for b, words in enumerate(batch.words):
+                for t, unit in enumerate(batch.units[b].tolist()):
+                    scores[b, t] = len(words[unit]) + 0.01 * unit if unit >= 0 else 0.0
+            return Attribution(target, scores)
+
+    given, analysis = context(setting, lengths=Lengths(frozenset())), CorpusPatterns(limit=limit)
+    texts = list(given.first_examples(limit, "predicted"))
+    cell = given.cells["lengths"]
+    keeping = analysis.keeping(given)
+    anew = marked_texts(cell.method, setting, texts, 3, keeping, "lengths")
+    stored = marked_texts(cell.method, setting, texts, 3, keeping, "lengths", analysis._stored(cell, given, texts))
+    assert anew == stored
+    assert len(anew) == (limit or 200)

@@ -1,0 +1,64 @@
+"""Which examples share a passage, so that they are no independent draws."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+from benchmark.annotations import passage_segment
+from benchmark.errors import UserError
+from benchmark.types import Example
+from benchmark.words import units_of
+
+Passage = tuple[str, ...]
+"""Words, in small letters."""
+
+
+def passage_of(example: Example) -> Passage | None:
+    """The words of an example's text, or of a pair's passage (`passage_segment`); None of an image or of tokens."""
+    segments = example.inputs if isinstance(example.inputs, tuple) else (example.inputs,)
+    text = segments[passage_segment(example) if len(segments) > 1 else 0]
+    if not isinstance(text, str | list):
+        return None
+    try:
+        return tuple(word.casefold() for word in units_of(text))
+    except UserError:  # its units are tokens
+        return None
+
+
+def holders(passages: Sequence[Passage]) -> list[int]:
+    """For each passage the place of the longest one that holds all its words in a row: itself where no other does.
+
+    Of equal passages it is the first, and so it is of several that hold a passage and are as long. One that shares but a
+    part of its words with another has nothing to do with it here.
+    """
+    first: dict[Passage, int] = {}
+    for place, passage in enumerate(passages):
+        first.setdefault(passage, place)
+    whole: dict[Passage, list[Passage]] = defaultdict(list)  # that lie in no other, by their words and pairs of words
+    held: dict[Passage, Passage] = {}
+    for passage in sorted(first, key=lambda passage: (-len(passage), first[passage])):
+        rarest = min((whole.get(part, []) for part in _parts(passage)), key=len, default=[])
+        held[passage] = next((other for other in rarest if _read(passage) in _read(other)), passage)
+        if held[passage] is passage:
+            for part in {*_parts(passage), *((word,) for word in passage)}:
+                whole[part].append(passage)
+    return [first[held[passage]] for passage in passages]
+
+
+def distinct_passages(examples: Iterable[Example]) -> int | None:
+    """How many passages the examples have, one that lies in another not counted; None unless all are texts of words."""
+    passages: list[Passage] = []
+    for example in examples:
+        if (passage := passage_of(example)) is None:
+            return None
+        passages.append(passage)
+    return len(set(holders(passages)))
+
+
+def _parts(passage: Passage) -> set[Passage]:
+    """Its pairs of neighbouring words, or its only word."""
+    return set(pairwise(passage)) or {passage}
+
+
+def _read(passage: Passage) -> str:
+    return "\0".join(("", *passage, ""))
