@@ -373,6 +373,7 @@ def parts():
                     "multiple_choice",
                     "attacked",
                     "listed_options",
+                    "distinct_passages",
                 ),
             ),
             ("model", ("hf", "lm")),
