@@ -17,7 +17,7 @@ from tests.conftest import GIVEN, REPOSITORY
 
 PACKAGES = ("benchmark", "methods", "tasks")
 WORDS = {"types", "targets", "errors", "rationales", "words"}
-BASE = WORDS | {"units", "settings", "randomness", "progress", "annotations"}
+BASE = WORDS | {"units", "settings", "randomness", "progress", "annotations", "passages"}
 
 # Which parts each part may import, itself aside. A name without a package is a part of `benchmark`.
 ALLOWED: dict[str, set[str]] = {
@@ -33,6 +33,7 @@ ALLOWED: dict[str, set[str]] = {
     "signals": set(),
     "randomness": set(),
     "annotations": WORDS,
+    "passages": WORDS | {"annotations"},
     "progress": {"errors", "signals"},
     "settings": WORDS | {"results.digests"},
     "exits": WORDS | {"signals"},

@@ -50,7 +50,7 @@ def test_the_counts_of_the_page_are_those_of_its_lines():
         len(found),
         *map(found.count, VERDICTS),
     ]
-    told = "{} claims, of which {} hold, {} hold in part, {} do not, {} rest on intervals that lie apart, and {} cannot be told here"
-    assert told.format(*counts) in said
+    told = "{} claims, of which {} hold, {} hold in part, {} do not, {} rest on intervals that lie apart"
+    assert f"{told}, and {{}} cannot be told here".format(*counts) in said
     listed = [line for page, line in lines() if page == "README.md"]
     assert f"and {len(found) - len(listed)} others" in (REPOSITORY / "README.md").read_text()

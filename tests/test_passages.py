@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmark.annotations import KEYS, Option
-from benchmark.passages import holders, passage_of
+from benchmark.passages import design_effect, holders, passage_of
 from benchmark.types import Example
 from benchmark.words import in_units
 
@@ -55,3 +55,23 @@ def test_as_each_compared_with_each():
 )
 def test_the_passage_of_an_example(example, passage):
     assert passage_of(example) == passage
+
+
+def test_how_much_examples_share_their_passages():
+    def of(*texts):
+        return design_effect(Example(str(place), text, 0) for place, text in enumerate(texts))
+
+    assert of("a", "b", "c") == (3, 1.0)
+    assert of("a", "a", "b c", "a", "c") == (2, (3**2 + 2**2) / 5)
+    assert of() == (0, 0.0)
+    assert of("a", np.zeros((2, 2, 3))) == (None, None)
+
+
+def test_it_is_the_most_by_which_a_mean_varies_more():
+    """Of passages whose examples have one value, drawn many times."""
+    rng = np.random.default_rng(0)
+    sizes = [1, 1, 2, 3, 7]
+    means = [np.repeat(rng.normal(size=len(sizes)), sizes).mean() for _ in range(20000)]
+    texts = [f"w{passage}" for passage, size in enumerate(sizes) for _ in range(size)]
+    _, effect = design_effect(Example(str(place), text, 0) for place, text in enumerate(texts))
+    assert np.var(means) * len(texts) == pytest.approx(effect, rel=0.03)

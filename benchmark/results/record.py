@@ -205,11 +205,16 @@ class EvaluationRecord:
             )
 
 
+_TOO_NARROW = 1.05
+"""The least factor that is worth a line: intervals of few examples are off by as much."""
+
+
 @dataclass(frozen=True)
 class TaskRecord:
     """The examples that were scored: `limit` and `seed` are None where all of the split were.
 
-    `passages` counts their passages, as `benchmark.passages` does; None of images and in records of earlier releases.
+    `passages` counts the passages of texts, and `design_effect` says how much examples share them, as
+    `benchmark.passages.design_effect` has both; None of images and in records of earlier releases.
     """
 
     name: str
@@ -222,18 +227,17 @@ class TaskRecord:
     units: int
     lost_units: int
     passages: int | None = None
+    design_effect: float | None = None
 
     @property
     def shared_passages(self) -> str:
-        """That the examples have fewer passages, where one in twenty or more shares its own; else nothing.
-
-        Where fewer do, in pairs, the variance of a mean grows by a twentieth at most, and its interval by a fortieth.
-        """
-        if not self.passages or self.n - self.passages < self.n / 20:
+        """That the examples have fewer passages, where intervals may be too narrow by a twentieth or more; else nothing."""
+        if self.design_effect is None or (narrow := self.design_effect**0.5) < _TOO_NARROW:
             return ""
         return (
             f"The {self.n} examples have {self.passages} passages; intervals and tests take examples for independent, so "
-            "that here they are too sure. task=distinct_passages keeps one example of each passage."
+            f"that here they are too sure: intervals may be too narrow by a factor of up to {narrow:.2g}. "
+            "task=distinct_passages keeps one example of each passage."
         )
 
 

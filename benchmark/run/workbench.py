@@ -20,7 +20,7 @@ from benchmark.models import Classifier, load_model
 from benchmark.models.headless import Head
 from benchmark.models.next_token import CANDIDATES, Answers
 from benchmark.models.remarks import say_how_texts_are_read
-from benchmark.passages import distinct_passages
+from benchmark.passages import design_effect
 from benchmark.randomness import generator
 from benchmark.results.digests import digest
 from benchmark.results.record import TaskRecord
@@ -35,6 +35,9 @@ from benchmark.settings.making import make
 from benchmark.types import Compared, Example, Method, Task, as_compared
 
 logger = logging.getLogger(__name__)
+
+_NOT_COVERED = ("units", "lost_units", "passages", "design_effect")
+"""Facts of the examples that no hash covers: they follow from the rest."""
 
 CONTROL_SAMPLE = 2000
 """How many training examples a method that is fitted sees."""
@@ -105,7 +108,7 @@ class Setting:
         """
         facts = asdict(self.data.facts)
         return {
-            "task": {key: value for key, value in facts.items() if key not in ("units", "lost_units", "passages")},
+            "task": {key: value for key, value in facts.items() if key not in _NOT_COVERED},
             "model": self.model.fingerprint,
             "dtype": str(self.model.dtype),
             "stored": STORED,
@@ -314,6 +317,7 @@ def encode(config: DictConfig, task: Task, model: Classifier, examples: Sequence
     calibrated: dict[tuple[str, int], Encoded] = {}
     scored = batches(examples, drawn)
     uids = frozenset(scored.uids)
+    passages, shared = (None, None) if _are_images(examples) else design_effect(examples[place] for place in drawn)
     facts = TaskRecord(
         name=task.name,
         version=task.version,
@@ -324,7 +328,8 @@ def encode(config: DictConfig, task: Task, model: Classifier, examples: Sequence
         fingerprint=task.fingerprint,
         units=scored.units,
         lost_units=scored.lost,
-        passages=None if _are_images(examples) else distinct_passages(examples[place] for place in drawn),
+        passages=passages,
+        design_effect=shared,
     )
     return Data(model, batches=scored, calibration=calibration, facts=facts, labels=_class_names(task, model))
 

@@ -73,20 +73,21 @@ def test_a_comparison_says_what_its_model_answers(place, tmp_path):
     assert f"predicts the annotated class of {right} of {len(labels)} examples" in told
 
 
-def facts(n, passages):
-    return TaskRecord("task", 1, "test", None, None, n, "data", 0, 0, passages)
+def facts(n, passages, design_effect):
+    return TaskRecord("task", 1, "test", None, None, n, "data", 0, 0, passages, design_effect)
 
 
-@pytest.mark.parametrize(("n", "passages"), [(100, None), (100, 100), (100, 96), (0, 0), (0, None)])
-def test_nothing_is_said_where_hardly_an_example_shares_its_passage(n, passages):
-    assert not facts(n, passages).shared_passages
+@pytest.mark.parametrize("given", [(100, None, None), (100, 100, 1.0), (100, 96, 1.08), (0, 0, 0.0)])
+def test_nothing_is_said_where_hardly_an_example_shares_its_passage(given):
+    assert not facts(*given).shared_passages
 
 
 def test_that_examples_share_passages_is_said():
-    cells = [SimpleNamespace(record=SimpleNamespace(task=facts(100, passages))) for passages in (None, 95)]
+    given = [(100, None, None), (100, 25, 4.0)]
+    cells = [SimpleNamespace(record=SimpleNamespace(task=facts(*each))) for each in given]
     assert passages_line(cells) == (
-        "The 100 examples have 95 passages; intervals and tests take examples for independent, so that here they are too "
-        "sure. task=distinct_passages keeps one example of each passage."
+        "The 100 examples have 25 passages; intervals and tests take examples for independent, so that here they are too "
+        "sure: intervals may be too narrow by a factor of up to 2. task=distinct_passages keeps one example of each passage."
     )
     assert not passages_line(cells[:1])
 
@@ -107,6 +108,7 @@ def test_a_comparison_says_that_its_examples_share_passages_unless_one_of_each_i
 
     cells, warned = compared(["task=text_classification"], "task")
     assert (cells[0].record.task.n, cells[0].record.task.passages, warned) == (12, 6, True)
+    assert cells[0].record.task.design_effect == 2
     frame_of = frame(cells)
     assert "The 12 examples have 6 passages" in markdown(cells, frame_of, every_pair(cells, frame_of))
     cells, warned = compared(["task=distinct_passages", "task@task.task=text_classification"], "task.task")
