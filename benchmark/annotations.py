@@ -127,11 +127,13 @@ class Moved:
         origin: for each word its number in the clean example; -1 for one that was added.
         degree: edit distance over length of what was shuffled, in words, a mean over segments; None where nothing was.
         shuffled: for each word whether it is one of those that were shuffled.
+        passage: the words of the clean passage, by which it is known which examples share one.
     """
 
     origin: tuple[int, ...]
     degree: float | None
     shuffled: tuple[bool, ...]
+    passage: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,6 +161,10 @@ KEYS: Mapping[type, str] = {
     PlantedWords: "planted_words",
 }
 """Where each kind lies in `Example.meta`."""
+
+
+PASSAGE_SEGMENT = "passage_segment"
+"""Key of `Example.meta`: which segment of a pair is its passage, where it is another than `passage_segment` says."""
 
 
 def annotation(meta: Mapping[str, Any], kind: type[Annotation]) -> Annotation:

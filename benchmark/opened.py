@@ -1,7 +1,7 @@
 """A comparison before anything of it is computed: its parts made, its task and model loaded, its name known."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from logging import getLogger
 from typing import Any, TypeVar
 
@@ -126,7 +126,7 @@ def comparison_hash(
 
     Analyses with a `limit` draw examples by the configuration's seed, which the facts of the data lack where all are scored.
     """
-    parts = [asdict(setting.data.facts), setting.model.fingerprint, str(setting.model.dtype)]
+    parts = [setting.data.facts.identity, setting.model.fingerprint, str(setting.model.dtype)]
     if setting.data.facts.seed is None and any(a.limit is not None for a in analyses.values()):
         parts.append(setting.config.seed)
     parts += [identity(dict(named)) for named in (methods, evaluations, analyses)]

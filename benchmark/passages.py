@@ -3,26 +3,31 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from typing import Any
 
-from benchmark.annotations import passage_segment
-from benchmark.errors import UserError
+from benchmark.annotations import KEYS, PASSAGE_SEGMENT, Moved, passage_segment
 from benchmark.types import Example
 from benchmark.words import units_of
 
 Passage = tuple[str, ...]
-"""Words, in small letters."""
+"""Words, in small letters, with the punctuation that stands at them."""
 
 
 def passage_of(example: Example) -> Passage | None:
-    """The words of an example's text, or of a pair's passage (`passage_segment`); None of an image or of tokens."""
-    segments = example.inputs if isinstance(example.inputs, tuple) else (example.inputs,)
-    text = segments[passage_segment(example) if len(segments) > 1 else 0]
+    """The words of an example's text, or of a pair's passage, before an attack moved them; None of what is no text.
+
+    A passage is what `Moved.passage` says, or else the segment that `PASSAGE_SEGMENT` names, or else `passage_segment`.
+    """
+    moved = example.meta.get(KEYS[Moved])
+    if isinstance(moved, Moved) and moved.passage is not None:
+        text: Any = list(moved.passage)
+    else:
+        segments = example.inputs if isinstance(example.inputs, tuple) else (example.inputs,)
+        named = example.meta.get(PASSAGE_SEGMENT, passage_segment(example))
+        text = segments[named if len(segments) > 1 else 0]
     if not isinstance(text, str | list):
         return None
-    try:
-        return tuple(word.casefold() for word in units_of(text))
-    except UserError:  # its units are tokens
-        return None
+    return tuple(word.casefold() for word in units_of(str(text) if isinstance(text, str) else text))
 
 
 def holders(passages: Sequence[Passage]) -> list[int]:

@@ -23,6 +23,7 @@ from benchmark.annotations import (
     question_of,
 )
 from benchmark.errors import UserError
+from benchmark.passages import passage_of
 from benchmark.settings.declared import Natural, configurable
 from benchmark.types import Example, Task
 from benchmark.words import UnitText, units_of
@@ -130,7 +131,8 @@ class Attacked:
         more: dict[str, Any] = {}
         if isinstance(told, Option):
             more[KEYS[Option]] = replace(told, query_words=len(question.words))
-        moved = Moved(origin, float(np.mean(measured)) if measured else None, first.shuffled + second.shuffled)
+        degree = float(np.mean(measured)) if measured else None
+        moved = Moved(origin, degree, first.shuffled + second.shuffled, passage_of(example))
         if isinstance(planted := example.meta.get(KEYS[PlantedWords]), PlantedWords):
             more[KEYS[PlantedWords]] = replace(planted, marks=_with_their_words(planted.marks, origin))
         attacked = replace(

@@ -5,12 +5,16 @@ from dataclasses import field
 from functools import cached_property
 from typing import ClassVar
 
+import numpy as np
+from jaxtyping import Bool
+from numpy.typing import NDArray
+
 from benchmark.annotations import KnowsShortcuts
 from benchmark.errors import UserError
 from benchmark.passages import Passage, holders, passage_of
 from benchmark.randomness import generator
 from benchmark.settings.declared import Natural, configurable
-from benchmark.types import Example, Task
+from benchmark.types import Example, KnowsEvidence, KnowsTruth, Task
 from tasks.common import check_split, digest
 
 
@@ -22,7 +26,8 @@ class DistinctPassages:
     (docs/statistics.md, "Values in clusters"). Two examples share a passage where the words of the one's text, or of its
     pair's passage, stand in a row in the other's; upper and lower case are the same (`benchmark.passages`). Of these the
     longest stays, of several examples with the same passage one that is drawn. Of a multiple-choice question single options
-    stay, so that nothing can be asked about whole questions.
+    stay, so that nothing can be asked about whole questions. Examples that were attacked share a passage where they did
+    before.
 
     Models are trained on all examples of the task.
 
@@ -31,7 +36,7 @@ class DistinctPassages:
         seed: of the draw.
 
     Raises:
-        UserError: an example is no text, or its units are tokens.
+        UserError: an example is no text.
 
     Source: this project.
     """
@@ -69,6 +74,15 @@ class DistinctPassages:
         """Phrases that the task has planted, each with its label; empty where none is."""
         return self.task.planted_shortcuts if isinstance(self.task, KnowsShortcuts) else {}
 
+    @property
+    def rationale_is_truth(self) -> bool:
+        """Whether rationales are known by construction to be what speaks for the label."""
+        return isinstance(self.task, KnowsTruth) and self.task.rationale_is_truth
+
+    def evidence(self, split: str) -> Mapping[str, Bool[NDArray[np.bool_], " U"]]:
+        """By an example's identifier, which of its words speak for any class; empty where the task does not know."""
+        return self.task.evidence(split) if isinstance(self.task, KnowsEvidence) else {}
+
     def split(self, name: str) -> Sequence[Example]:
         """Examples of "train", "validation" or "test", in the order of the task's."""
         check_split(self.name, name)
@@ -93,5 +107,5 @@ class DistinctPassages:
 def _words_of(example: Example) -> Passage:
     passage = passage_of(example)
     if passage is None:
-        raise UserError(f"task=distinct_passages: example '{example.uid}' is no text of words")
+        raise UserError(f"task=distinct_passages: example '{example.uid}' is no text")
     return passage

@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
+from benchmark.annotations import PASSAGE_SEGMENT
 from benchmark.errors import NoSplit, UserError
 from benchmark.settings.declared import Distinct, configurable
 from benchmark.settings.early import SPLITS, ExistingFolder, FilesBelow
@@ -203,6 +204,7 @@ class Eraser:
                 "docids": tuple(order),
                 "document_lengths": tuple(len(documents[docid]) for docid in order),
                 "evidence_spans": tuple(_spans(annotation, docid) for docid in order),
+                **({PASSAGE_SEGMENT: 1} if n_repeated else {}),  # first is the claim, of which the query says no more
             },
         )
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmark.annotations import KEYS, Option
+from benchmark.annotations import KEYS, PASSAGE_SEGMENT, Option
 from benchmark.passages import design_effect, holders, passage_of
 from benchmark.types import Example
 from benchmark.words import in_units
@@ -50,7 +50,9 @@ def test_as_each_compared_with_each():
         (Example("x", ("Why ?", ["A", "film"]), 0, query_units=2), ("a", "film")),
         (Example("x", ("A talk", "why so"), 0, meta={KEYS[Option]: Option("q", 0, 3, 1)}), ("a", "talk")),
         (Example("x", np.zeros((4, 4, 3)), 0), None),
-        (Example("x", in_units("A film", "tokens"), 0), None),
+        (Example("x", in_units("A film", "tokens"), 0), ("a", "film")),
+        (Example("x", in_units("A film", "characters"), 0), ("a", "film")),
+        (Example("x", (["a", "claim"], ["A", "film"]), 0, meta={PASSAGE_SEGMENT: 1}), ("a", "film")),
     ],
 )
 def test_the_passage_of_an_example(example, passage):

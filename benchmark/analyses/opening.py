@@ -15,7 +15,7 @@ A mistake of the user's in overrides is one line that begins with the setting th
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -153,7 +153,7 @@ def of_split(own: Setting, split: str, limit: int | None) -> Setting:
 
 def digests(settings: Mapping[str, Setting]) -> dict[str, str]:
     """What tables that read these settings depend on, by name: weights and examples."""
-    facts: dict[str, Any] = {name: asdict(setting.data.facts) for name, setting in settings.items()}
+    facts: dict[str, Any] = {name: setting.data.facts.identity for name, setting in settings.items()}
     return {name: digest([setting.model.fingerprint, facts[name]]) for name, setting in settings.items()}
 
 

@@ -6,7 +6,7 @@ stands for NaN, and in `bounds` for an infinite end.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from benchmark.results.annotated import as_dataclass, as_json
@@ -214,7 +214,8 @@ class TaskRecord:
     """The examples that were scored: `limit` and `seed` are None where all of the split were.
 
     `passages` counts the passages of texts, and `design_effect` says how much examples share them, as
-    `benchmark.passages.design_effect` has both; None of images and in records of earlier releases.
+    `benchmark.passages.design_effect` has both; None of images, of an excerpt, of texts that are given in Python, and in
+    records of earlier releases.
     """
 
     name: str
@@ -230,14 +231,19 @@ class TaskRecord:
     design_effect: float | None = None
 
     @property
+    def identity(self) -> dict[str, Any]:
+        """What tells these examples from others: without what is counted of their passages, which follows from the rest."""
+        return {name: value for name, value in asdict(self).items() if name not in ("passages", "design_effect")}
+
+    @property
     def shared_passages(self) -> str:
         """That the examples have fewer passages, where intervals may be too narrow by a twentieth or more; else nothing."""
         if self.design_effect is None or (narrow := self.design_effect**0.5) < _TOO_NARROW:
             return ""
+        passages = f"{self.passages} passage{'' if self.passages == 1 else 's'}"
         return (
-            f"The {self.n} examples have {self.passages} passages; intervals and tests take examples for independent, so "
-            f"that here they are too sure: intervals may be too narrow by a factor of up to {narrow:.2g}. "
-            "task=distinct_passages keeps one example of each passage."
+            f"The {self.n} examples have {passages}, and figures of tests take examples for independent: their intervals "
+            f"may be too narrow by a factor of up to {narrow:.2g}. task=distinct_passages keeps one example of each passage."
         )
 
 

@@ -53,7 +53,7 @@ class Data:
             self.model,
             batches=batches,
             calibration=lambda split, limit: choice(self.calibration(split, limit)),
-            facts=replace(self.facts, n=n, limit=n, seed=self.facts.seed or 0),
+            facts=replace(self.facts, n=n, limit=n, seed=self.facts.seed or 0, passages=None, design_effect=None),
             labels=self.labels,
             runner=self.runner,
         )

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import islice
 from os import PathLike
@@ -35,9 +35,6 @@ from benchmark.settings.making import make
 from benchmark.types import Compared, Example, Method, Task, as_compared
 
 logger = logging.getLogger(__name__)
-
-_NOT_COVERED = ("units", "lost_units", "passages", "design_effect")
-"""Facts of the examples that no hash covers: they follow from the rest."""
 
 CONTROL_SAMPLE = 2000
 """How many training examples a method that is fitted sees."""
@@ -106,9 +103,9 @@ class Setting:
             method: the identity of the method.
             fitted: whether it sees examples of the training split first.
         """
-        facts = asdict(self.data.facts)
+        facts = self.data.facts.identity
         return {
-            "task": {key: value for key, value in facts.items() if key not in _NOT_COVERED},
+            "task": {key: value for key, value in facts.items() if key not in ("units", "lost_units")},
             "model": self.model.fingerprint,
             "dtype": str(self.model.dtype),
             "stored": STORED,
@@ -317,7 +314,8 @@ def encode(config: DictConfig, task: Task, model: Classifier, examples: Sequence
     calibrated: dict[tuple[str, int], Encoded] = {}
     scored = batches(examples, drawn)
     uids = frozenset(scored.uids)
-    passages, shared = (None, None) if _are_images(examples) else design_effect(examples[place] for place in drawn)
+    are_texts = model.encoder.patch is None
+    passages, shared = design_effect(examples[place] for place in drawn) if are_texts else (None, None)
     facts = TaskRecord(
         name=task.name,
         version=task.version,
@@ -360,10 +358,6 @@ class ClassByClass(Protocol):
 def _mixed(count: int, seed: int) -> list[int]:
     """The places of examples in an order drawn by the seed."""
     return generator(seed, "order of calibration").permutation(count).tolist()  # type: ignore[no-any-return]  # numpy's tolist has no type
-
-
-def _are_images(examples: Sequence[Example]) -> bool:
-    return isinstance(examples, OfImages) and examples.image_uids() is not None
 
 
 def _uid(examples: Sequence[Example], place: int) -> str:

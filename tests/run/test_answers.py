@@ -86,10 +86,16 @@ def test_that_examples_share_passages_is_said():
     given = [(100, None, None), (100, 25, 4.0)]
     cells = [SimpleNamespace(record=SimpleNamespace(task=facts(*each))) for each in given]
     assert passages_line(cells) == (
-        "The 100 examples have 25 passages; intervals and tests take examples for independent, so that here they are too "
-        "sure: intervals may be too narrow by a factor of up to 2. task=distinct_passages keeps one example of each passage."
+        "The 100 examples have 25 passages, and figures of tests take examples for independent: their intervals may be too "
+        "narrow by a factor of up to 2. task=distinct_passages keeps one example of each passage."
     )
     assert not passages_line(cells[:1])
+    assert facts(9, 1, 9.0).shared_passages.startswith("The 9 examples have 1 passage, and")
+
+
+def test_no_hash_covers_what_is_counted_of_passages():
+    assert facts(9, 1, 9.0).identity == facts(9, None, None).identity
+    assert "passages" not in facts(9, 1, 9.0).identity
 
 
 def test_a_comparison_says_that_its_examples_share_passages_unless_one_of_each_is_kept(place, tmp_path, caplog):

@@ -1,14 +1,16 @@
 """Of each passage one example is left, drawn by the seed, and models learn from all."""
 
+import json
 from dataclasses import dataclass
 
 import pytest
 
 from benchmark.annotations import KnowsShortcuts
 from benchmark.errors import UserError
-from benchmark.types import Example
-from benchmark.words import in_units
+from benchmark.types import Example, KnowsEvidence, KnowsTruth
+from tasks.attacked import Attacked
 from tasks.distinct_passages import DistinctPassages
+from tasks.eraser import Eraser
 from tasks.listed_options import ListedOptions
 from tasks.multiple_choice import MultipleChoice
 from tasks.planted import Planted
@@ -91,10 +93,48 @@ def test_planted_shortcuts_are_still_known():
     assert not DistinctPassages(asked(PASSAGES)).planted_shortcuts
 
 
-@pytest.mark.parametrize("inputs", [{"pixel_values": 1}, in_units("a film", "tokens")])
-def test_what_is_no_text_of_words_is_refused(inputs):
-    with pytest.raises(UserError, match="example 'x' is no text of words"):
-        DistinctPassages(Given((Example("x", inputs, 0),))).split("test")
+def test_truth_and_evidence_are_still_known():
+    task = Planted(train=2, validation=2, test=5)
+    found = DistinctPassages(task)
+    assert isinstance(found, KnowsTruth)
+    assert isinstance(found, KnowsEvidence)
+    assert found.rationale_is_truth is task.rationale_is_truth is True
+    evidence, of_task = found.evidence("test"), task.evidence("test")
+    assert set(evidence) == set(of_task)
+    assert all((evidence[uid] == of_task[uid]).all() for uid in evidence)
+    stranger = DistinctPassages(asked(PASSAGES))
+    assert not stranger.rationale_is_truth
+    assert not stranger.evidence("test")
+
+
+@pytest.mark.parametrize("attack", ["p_shuffle", "p_remove", "add_sent2pas_shuffle", "sent2opt_shuffle"])
+def test_attacked_examples_share_the_passage_that_they_had(attack):
+    clean = MultipleChoice(train=4, validation=4, test=30)
+    found = DistinctPassages(Attacked(clean, attack)).split("test")
+    assert [example.uid for example in found] == [example.uid for example in DistinctPassages(clean).split("test")]
+
+
+def test_claims_about_one_document_that_the_query_repeats(tmp_path):
+    """As ERASER's e-SNLI has them: the claim is the query and a document of its own."""
+    documents = {"p": "a man sleeps", "q": "a dog runs", "h1": "he rests", "h2": "it moves", "h3": "nobody is there"}
+    claims = [("p", "h1"), ("p", "h2"), ("q", "h2"), ("q", "h3")]
+    (tmp_path / "docs").mkdir()
+    for name, text in documents.items():
+        (tmp_path / "docs" / name).write_text(text)
+    rows = [
+        {"annotation_id": f"{p}-{h}", "classification": "no", "evidences": [], "docids": [p, h], "query": documents[h]}
+        for p, h in claims
+    ]
+    (tmp_path / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    task = Eraser(root=str(tmp_path), name="claims")
+    assert task.split("test")[0].inputs == (["he", "rests"], ["a", "man", "sleeps"])
+    found = DistinctPassages(task).split("test")
+    assert [example.uid[0] for example in found] == ["p", "q"]
+
+
+def test_what_is_no_text_is_refused():
+    with pytest.raises(UserError, match="example 'x' is no text"):
+        DistinctPassages(Given((Example("x", {"pixel_values": 1}, 0),))).split("test")
 
 
 def test_on_published_dialogues():

@@ -67,7 +67,8 @@ class CorpusPatterns(Analysis):
         NotApplicable: the examples are no texts.
 
     Source: Hao et al. 2021, who read triggers off single examples; the tests over a corpus are this project's.
-    Cost: the edge scores of every explainer that has some; token scores are those of the comparison.
+    Cost: the edge scores of every explainer that has some, and the token scores of others; those of the predicted class are
+    read of the comparison.
     """
 
     version: ClassVar[int] = 2
@@ -94,7 +95,7 @@ class CorpusPatterns(Analysis):
             try:
                 if cell.refusal is not None:
                     raise NotApplicable(cell.refusal)
-                stored = None if cell.method.scores_edges else self._stored(cell, context, texts)
+                stored = self._stored(cell, context, texts) if self._is_explained(cell.method) else None
                 keeping = self.keeping(context)
                 examples = marked_texts(cell.method, context.setting, texts, self.best, keeping, name, stored)
             except NotApplicable as reason:
@@ -107,6 +108,10 @@ class CorpusPatterns(Analysis):
         tables = [self._patterns(rows, len(labels)), *([_found(found)] if found else [])]
         self.forget(context)
         return tables
+
+    def _is_explained(self, method: Method) -> bool:
+        """Whether the comparison has what is asked of a method: scores of words for the predicted class."""
+        return self.target == "predicted" and not method.scores_edges
 
     def _stored(self, cell: Cell, context: Context, texts: Sequence[tuple[Batch, Target]]) -> list[Attribution]:
         """What the cell has of the texts."""

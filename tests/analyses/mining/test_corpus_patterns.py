@@ -207,6 +207,18 @@ def test_what_the_comparison_has_explained_is_read_and_not_explained_again(setti
     assert not explained
 
 
+def test_of_another_class_no_more_is_explained_than_is_asked(setting, monkeypatch):
+    given, explain, explained = context(setting, pays=Pays(frozenset({"the", "a"}))), Pays.explain, []
+
+    def counted(self, model, batch, target):
+        explained.extend(batch.uids)
+        return explain(self, model, batch, target)
+
+    monkeypatch.setattr(Pays, "explain", counted)
+    CorpusPatterns(limit=10, target="label")(given)
+    assert len(explained) == 10
+
+
 @pytest.mark.parametrize("limit", [None, 37])
 def test_stored_scores_rank_pairs_as_scores_that_are_explained_anew(setting, limit):
     class Lengths(Pays):
