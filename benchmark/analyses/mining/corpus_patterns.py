@@ -45,7 +45,8 @@ class CorpusPatterns(Analysis):
     (`word_pairs`). Of every text the `best` pairs are taken, without words of a query. A pattern, two words in any order
     and place, is tested in each class in whose texts it stands at least `least` times, whatever its scores: the number of
     texts in which it is among the best against a sum of independent draws with the probability that random pairs would
-    have in each of them (Poisson's binomial); Holm-corrected over all patterns and classes of the explainer.
+    have in each of them (Poisson's binomial); Holm-corrected over all patterns and classes of the explainer. Draws are
+    independent where no two texts share a passage; `task=distinct_passages` sees to that.
 
     `corpus_patterns` lists the most significant ones: in what share of the texts that hold the pattern it is put first, what
     chance has, and how many of these texts have the class as their label. A model whose explanations put a pattern first
