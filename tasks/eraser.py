@@ -204,7 +204,7 @@ class Eraser:
                 "docids": tuple(order),
                 "document_lengths": tuple(len(documents[docid]) for docid in order),
                 "evidence_spans": tuple(_spans(annotation, docid) for docid in order),
-                **({PASSAGE_SEGMENT: 1} if n_repeated else {}),  # first is the claim, of which the query says no more
+                **({PASSAGE_SEGMENT: 1} if n_repeated else {}),  # the claim comes first
             },
         )
 
