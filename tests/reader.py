@@ -20,7 +20,8 @@ from tests import text_models
 
 LABELS = {"sst2": ("NEG", "POS"), "movies": ("NEG", "POS"), "mrpc": ("not_equivalent", "equivalent"),
           "rte": ("entailment", "not_entailment"), "planted": ("negative", "positive"),
-          "mine": ("LABEL_0", "LABEL_1"), "base": ("NEG", "POS")}  # fmt: skip
+          "mine": ("LABEL_0", "LABEL_1"), "base": ("NEG", "POS"), "multirc": ("NEG", "POS"),
+          "dream": ("wrong", "right")}  # fmt: skip
 BASE = "nreimers/MiniLM-L6-H384-uncased"
 IMAGE_BASE = "google/vit-base-patch16-224"
 CLASSIFIER = "distilbert/distilbert-base-uncased-finetuned-sst-2-english"
@@ -42,7 +43,7 @@ def write(folder: Path) -> Path:
         rows = [line.format(*pair, label=labels[number % 2]) for number, pair in pairs]
         for split in ("train", "dev"):
             (folder / "data" / "glue" / name / f"{split}.tsv").write_text("\n".join([header, *rows, ""]), "utf-8")
-    for name in ("movies", "eraser_movies"):
+    for name in ("movies", "eraser_movies", "eraser_multirc"):
         _write_eraser(folder / "data" / name)
     for name, labels in LABELS.items():
         text_models.save_bert(folder / "checkpoints" / name, window=160, labels=labels, layers=3)
