@@ -46,7 +46,8 @@ def write(folder: Path) -> Path:
     for name in ("movies", "eraser_movies", "eraser_multirc"):
         _write_eraser(folder / "data" / name)
     for name, labels in LABELS.items():
-        text_models.save_bert(folder / "checkpoints" / name, window=160, labels=labels, layers=3)
+        window = 288 if name == "multirc" else 160
+        text_models.save_bert(folder / "checkpoints" / name, window=window, labels=labels, layers=3)
     _write_linguistics(folder / "data")
     _write_questions(folder / "data" / "cose")
     text_models.save_bert(folder / BASE, window=160)

@@ -142,7 +142,9 @@ def train(words, here):
     """`python -m benchmark.train`: one epoch, on the local files of the task."""
     if not words:
         return
-    config = settled_as_typed("train", [*words, "task.root=data/glue/SST-2"], None, sweep=False)[1]
+    named = (word.removeprefix("task.root=") for word in words if word.startswith("task.root="))
+    root = next((folder for folder in named if Path(folder).is_dir()), "data/glue/SST-2")
+    config = settled_as_typed("train", [*words, f"task.root={root}"], None, sweep=False)[1]
     shutil.rmtree("trained", ignore_errors=True)  # of another command that a page shows
     config.out, config.recipe.epochs = "trained", 1
     config.recipe.freeze = min(config.recipe.freeze, 2)  # the small model has three blocks
