@@ -127,7 +127,7 @@ class Moved:
         origin: for each word its number in the clean example; -1 for one that was added.
         degree: edit distance over length of what was shuffled, in words, a mean over segments; None where nothing was.
         shuffled: for each word whether it is one of those that were shuffled.
-        passage: the words of the clean passage, by which it is known which examples share one.
+        passage: the clean passage as `benchmark.passages` reads it, by which it is known which examples share one.
     """
 
     origin: tuple[int, ...]

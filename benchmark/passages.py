@@ -3,7 +3,6 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Any
 
 from benchmark.annotations import KEYS, PASSAGE_SEGMENT, Moved, passage_segment
 from benchmark.types import Example
@@ -20,11 +19,10 @@ def passage_of(example: Example) -> Passage | None:
     """
     moved = example.meta.get(KEYS[Moved])
     if isinstance(moved, Moved) and moved.passage is not None:
-        text: Any = list(moved.passage)
-    else:
-        segments = example.inputs if isinstance(example.inputs, tuple) else (example.inputs,)
-        named = example.meta.get(PASSAGE_SEGMENT, passage_segment(example))
-        text = segments[named if len(segments) > 1 else 0]
+        return moved.passage
+    segments = example.inputs if isinstance(example.inputs, tuple) else (example.inputs,)
+    named = example.meta.get(PASSAGE_SEGMENT, passage_segment(example))
+    text = segments[named if len(segments) > 1 else 0]
     if not isinstance(text, str | list):
         return None
     return tuple(word.casefold() for word in units_of(str(text) if isinstance(text, str) else text))

@@ -69,7 +69,7 @@ class CorpusPatterns(Analysis):
 
     Source: Hao et al. 2021, who read triggers off single examples; the tests over a corpus are this project's.
     Cost: the edge scores of every explainer that has some, and the token scores of others; those of the predicted class are
-    read of the comparison.
+    read from the comparison.
     """
 
     version: ClassVar[int] = 2
