@@ -1,13 +1,18 @@
 """Soft comprehensiveness and sufficiency: by hand, the published defect, equal retention, and the exchange of the two."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from scipy.special import expit
 
+from benchmark.analyses.trust.columns import Column
+from benchmark.analyses.trust.ladder import degraded
+from benchmark.analyses.trust.which_test import CONTROLS, NOT_HERE, WhichTest
 from benchmark.errors import NotApplicable
+from benchmark.evaluations.base import rated_scores, table
 from benchmark.evaluations.soft_aopc import SoftAopc, at_mean, published
 from benchmark.randomness import generator
 from tests.evaluations.conftest import attribution_of, figure_of, planted, values_of
@@ -96,16 +101,91 @@ def test_planted_truth_is_ranked_and_the_exchange_turns_it_round(sentiment, revi
             assert better.value > worse.value, name
         assert found[0].low > found[2].high
 
-    class Exchanged(SoftAopc):
-        def _retained(self, scores, share):
-            return 1 - super()._retained(scores, share)
-
     turned = {}
     for kind in ("oracle", "inverted"):
         evaluation = Exchanged(retention=retention, draws=4)
         turned[kind] = evaluation.reduce(evaluation.rows(sentiment, reviews, planted(reviews, kind)))
     for name in ("soft_comprehensiveness", "soft_sufficiency"):
         assert figure_of(turned["oracle"], name).value < figure_of(turned["inverted"], name).value
+
+
+class Exchanged(SoftAopc):
+    """It keeps with 1 − a what sufficiency keeps with a, and the other way round."""
+
+    def _retained(self, scores, share):
+        return 1 - super()._retained(scores, share)
+
+
+class OfRandomWords(SoftAopc):
+    """Soft sufficiency as a published program has it: of the words whose ids are the largest dimensions of last states.
+
+    EvalxNLP (MIT; a372815, `evaluators/softsufficiency.py`) keeps or zeroes the last state of each token, and gives the
+    model the index of its largest dimension in place of the token's id: a word that is kept is another one, else it is id 0.
+    """
+
+    def rows(self, model, batch, attribution):
+        found = []
+        for b, uid in enumerate(batch.uids):
+            one = batch.select([b])
+            inputs = dict(one.tensors)
+            hidden = model.run(one, record=("hidden",)).hidden[-1]
+            scores = attribution.tokens[b]
+            kept = torch.from_numpy(generator(0, "kept", uid).random(len(scores))) < (scores - scores.min()) / np.ptp(
+                scores
+            )
+            perturbed = {**inputs, "input_ids": (hidden * kept[None, :, None]).argmax(-1)}
+            nothing = {**inputs, "input_ids": torch.zeros_like(inputs["input_ids"])}
+            whole, left, none = (
+                model.run(given).logits.double().softmax(-1)[0] for given in (inputs, perturbed, nothing)
+            )
+            own = int(whole.argmax())
+            suff, base = (1 - max(0.0, float(whole[own] - given[own])) for given in (left, none))
+            base -= 1e-4
+            found.append(np.clip((suff - base) / (1 - base), 0, 1))
+        return table(batch.uids, "soft_sufficiency", np.array(found))
+
+
+def column_of(evaluation, metric, sentiment, reviews):
+    """A column in which the controls have this test's figures, and methods those of the oracle with ever more lost."""
+
+    def values(attribution):
+        found = values_of(evaluation.rows(sentiment, reviews, attribution), metric)
+        return np.array([found.get(uid, np.nan) for uid in reviews.uids])
+
+    controls = {kind: values(planted(reviews, kind)) for kind in ("oracle", "random", "inverted")}
+    oracle = planted(reviews, "oracle").tokens
+    worse = []
+    for share in np.linspace(0, 1, 6):
+        rows = rated_scores(reviews, oracle, "max")
+        lost = [degraded(own, share, 0, uid) for uid, own in zip(reviews.uids, rows, strict=True)]
+        worse.append(values(attribution_of(reviews, lost)))
+    methods = np.stack(worse, axis=1)
+    assert np.isfinite(methods).all()
+    return Column("soft", metric, metric, "faithfulness", reviews.uids, tuple("abcdef"), methods, controls)
+
+
+def asked(column):
+    """Its verdict, where it is known that every method is truer than the next."""
+    values = np.tile(np.arange(6.0)[::-1], (len(column.uids), 1))
+    return WhichTest().ask(column, replace(column, kind="plausibility", values=values, controls={}))
+
+
+@pytest.mark.parametrize("metric", ["soft_sufficiency", "soft_comprehensiveness"])
+def test_the_exchanged_test_is_not_to_be_used_here_and_the_right_one_may_be(sentiment, reviews, metric):
+    told = {}
+    for name, evaluation in (("right", SoftAopc(draws=4)), ("exchanged", Exchanged(draws=4))):
+        told[name] = asked(column_of(evaluation, metric, sentiment, reviews))
+    assert told["right"].passed[CONTROLS] is True
+    assert told["right"].order.value == 1
+    assert told["exchanged"].oracle.high < 0.5
+    assert told["exchanged"].verdict == NOT_HERE
+
+
+def test_a_published_sufficiency_of_random_words_is_not_to_be_used_here(sentiment, reviews):
+    found = asked(column_of(OfRandomWords(), "soft_sufficiency", sentiment, reviews))
+    assert found.oracle.low < 0.5 < found.oracle.high
+    assert found.inverted.low < 0.5 < found.inverted.high
+    assert found.verdict == NOT_HERE
 
 
 def test_scores_that_are_no_numbers_order_nothing(tiny, batch):

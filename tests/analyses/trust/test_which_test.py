@@ -1,5 +1,6 @@
 """Seeded tests of explanations get the verdict that they deserve, and a finished comparison's rows are all that is read."""
 
+import json
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -65,6 +66,28 @@ def test_noise_is_not_to_be_used_here():
     assert found.passed[HALVES] is False
     assert found.layout.reliability < 0.5
     assert min(found.needed) > 1000
+
+
+def test_noise_has_no_reliability_and_no_sample_would_be_large_enough():
+    """Over samples: the order of methods is chance, and a forecast is of many times the examples at hand."""
+    found = [asked(noise([7, seed], N, len(METHODS)), {}) for seed in range(30)]
+    assert np.mean([one.layout.reliability for one in found]) < 0.2
+    assert np.mean([one.halves.value for one in found]) < 0.3, (
+        "what is not positive is told as 0, so the mean is above it"
+    )
+    assert np.median([min(one.needed) for one in found]) > 30 * N
+    assert not any(one.passed[HALVES] for one in found)
+
+
+@pytest.mark.parametrize(
+    ("needed", "said"), [(1e5 + 1, "not by more examples"), (np.inf, "not by more examples"), (12.3, None)]
+)
+def test_a_forecast_beyond_all_samples_is_said_in_words(needed, said):
+    from benchmark.analyses.trust.which_test import _forecast
+
+    told = _forecast({"test": "t"}, "examples, best from second", needed)
+    assert told["note"] == (said or FORECAST)
+    assert np.isnan(told["value"]) if said else told["value"] == 13
 
 
 def test_the_truth_itself_passes_everything():
@@ -213,6 +236,37 @@ def test_beside_a_removal_test_stands_whether_the_model_knows_what_it_leaves(tmp
     assert said in note
     assert note.endswith("nobody knows whether the model met masks in training")
     assert told_of([table])["perturbation.positive_auc"].removals == note
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"settings": {"mask_share": 0.15}}, "the model was trained with masks on up to 15 % of an example"),
+        ({"recipe": {"mask_share": 1}}, "the model was trained with masks on up to 100 % of an example"),
+        ({"recipe": {"epochs": 1}}, "the model met no masks in training"),
+        ({"recipe": {"mask_share": "many"}}, "nobody knows whether the model met masks in training"),
+    ],
+)
+def test_beside_a_removal_test_stands_with_how_many_masks_the_model_was_trained(tmp_path, settings, said):
+    made = comparison(tmp_path)
+    made.evaluations["perturbation"].operator, made.evaluations["perturbation"].fractions = "mask", (0.5,)
+    checkpoint = tmp_path / "checkpoint"
+    checkpoint.mkdir()
+    (checkpoint / "training.json").write_text(json.dumps(settings))
+    made.setting.model = SimpleNamespace(config=SimpleNamespace(_name_or_path=str(checkpoint)), name="m")
+    (column,) = (one for one in columns_of(made) if one.metric == "positive_auc")
+    (table,) = WhichTest()._removals(made, [WhichTest().ask(column)])
+    assert table.keyed(f"perturbation.positive_auc.{REMOVALS}")["note"].item().endswith(f"; {said}")
+
+
+@pytest.mark.parametrize(("chance", "passed"), [(0.9, False), (0.6, True), (0.77, True)])
+def test_removals_that_lead_out_of_what_a_model_knows_are_named(chance, passed):
+    """Out is where the lower end is at least .75."""
+    shift = Interval(chance, chance - 0.05, chance + 0.05, 50)
+    found = WhichTest(shift=True).ask(of_truth(), of_truth(), Found(shift=shift))
+    assert found.passed[SHIFT] is passed
+    assert found.verdict == (USE if passed else WITH_CARE)
+    assert found.why.startswith(f"fails {SHIFT};") is not passed
 
 
 def test_few_methods_have_no_order(tmp_path):
