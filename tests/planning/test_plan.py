@@ -10,11 +10,13 @@ import pytest
 from rich.console import Console
 
 from benchmark.analyses.trust.between_models import BetweenModels
+from benchmark.analyses.trust.randomised import Randomised
 from benchmark.analyses.trust.shift import Shift
 from benchmark.analyses.trust.stability import Stability
+from benchmark.analyses.trust.which_test import WhichTest
 from benchmark.comparison import run_comparison
 from benchmark.errors import NotApplicable, UserError
-from benchmark.models import Classifier
+from benchmark.models import Classifier, load_model
 from benchmark.planning.planner import REUSED, make_plan
 from benchmark.planning.printed_plan import printed_plan
 from benchmark.progress.spent import Spent
@@ -210,6 +212,58 @@ def test_what_an_analysis_foretells_by_hand():
     assert Shift(limit=20, fractions=(0.5,), reference=10).foretold(spent, context) == pytest.approx(
         0.1 * (20 + 20 * 4)
     )
+
+
+def test_what_explanations_of_fresh_weights_take_by_hand(place):
+    """Five modules (head, pooler, two blocks, embeddings), drawn one after the other and each alone."""
+    spent = Spent(100, 0.3, {"a": 2.0, "b": 4.0}, {"aopc": 1.0})
+    context = SimpleNamespace(setting=SimpleNamespace(model=load_model(place / "bert", device="cpu")))
+    asked = Randomised(limit=20, draws=3)
+    assert asked.foretold(spent, context) == pytest.approx(20 * 3 * 10 * (6.0 + 0.1))
+    cascade = Randomised(limit=None, draws=2, independent=False)
+    assert cascade.foretold(spent, context) == pytest.approx(100 * 2 * 5 * (6.0 + 0.1))
+
+
+def comparison_to_ask_again():
+    """Two tests of words that remove the same, one that removes otherwise, one of heads, and two methods."""
+    same = {"reads": "tokens", "operator": "auto", "fractions": (0.2, 0.5)}
+    evaluations = {"aopc": same, "racu": same, "other": {**same, "operator": "delete"}, "heads": {"reads": "heads"}}
+    return SimpleNamespace(
+        cells={"a": None, "b": None, "random": None},
+        evaluations={name: SimpleNamespace(**test) for name, test in evaluations.items()},
+        setting=SimpleNamespace(data=SimpleNamespace(facts=SimpleNamespace(units=800, n=100))),
+    )
+
+
+ASKED_AGAIN = {"aopc": 1.0, "racu": 0.5, "other": 0.25, "heads": 50.0}
+
+
+@pytest.mark.parametrize(
+    ("asked", "seconds"),
+    [
+        ({}, 0.0),
+        ({"ladder": True}, 20 * 5 * 1.75),
+        ({"fresh": 3}, 20 * 3 * (6.0 + 2 * 1.75)),
+        ({"winners": True}, 20 * ((8 * 8 + 2 * 8) * 0.1 + 4 * 1.75)),
+        ({"winners": True, "units": 4}, 20 * ((4 * 4 + 2 * 4) * 0.1 + 4 * 1.75)),
+        ({"operator": "pad"}, 20 * 2 * 1.75),
+        ({"ladder": True, "fresh": 1, "limit": None}, 100 * (5 * 1.75 + 6.0 + 2 * 1.75)),
+    ],
+)
+def test_what_asking_tests_again_takes_by_hand(asked, seconds):
+    """Five rungs; each draw an explanation and a test of each method; all orders of eight words, and four explanations."""
+    spent = Spent(100, 0.3, {"a": 2.0, "b": 4.0, "random": 9.0}, ASKED_AGAIN)
+    analysis = WhichTest(**{"limit": 20, **asked})
+    assert analysis.foretold(spent, comparison_to_ask_again()) == pytest.approx(seconds)
+
+
+def test_what_the_strangeness_of_removals_takes_by_hand():
+    """600 references, natural and masked, and two shares by each of two operators; the whole example may count besides."""
+    spent = Spent(100, 0.3, {"a": 2.0}, ASKED_AGAIN)
+    found = WhichTest(shift=True, limit=20).foretold(spent, comparison_to_ask_again())
+    assert 0.1 * (2 * 600 + 20 * 4) - 1e-9 <= found <= 0.1 * (2 * 600 + 20 * 5) + 1e-9
+    with_ladder = WhichTest(shift=True, ladder=True, limit=20).foretold(spent, comparison_to_ask_again())
+    assert with_ladder - found == pytest.approx(20 * 5 * 1.75)
 
 
 WITH_ALL_READERS = (

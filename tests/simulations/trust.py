@@ -6,8 +6,11 @@ import numpy as np
 
 from benchmark.analyses.trust import questions
 from benchmark.analyses.trust.columns import Column
+from benchmark.analyses.trust.ladder import RUNGS, order_of_rungs
+from benchmark.analyses.trust.randomised import FAILS, PASSES, Randomised
+from benchmark.analyses.trust.strange import IN, OUT, told_apart, verdict
 from benchmark.analyses.trust.which_test import CONTROLS, HALVES, TRUTH, USE, WhichTest
-from benchmark.results.statistics import Interval
+from benchmark.results.statistics import Interval, crossed_interval
 
 SIZES, GAPS, TRIALS = (20, 60, 200), (0.0, 0.1, 0.3), 200
 METHODS, EXACT = 9, 4000
@@ -66,7 +69,8 @@ def of_noise(n: int, tests: int, trials: int = TRIALS) -> Mapping[str, float]:
 
     Controls are noise, too, but for the last figure: there they are told apart, and nothing else is.
     """
-    draw, passed = np.random.default_rng(n), dict.fromkeys((CONTROLS, HALVES, TRUTH, USE, "controls alone"), 0)
+    asked = (CONTROLS, HALVES, TRUTH)
+    draw, passed = np.random.default_rng(n), dict.fromkeys((*asked, USE, "controls alone"), 0)
     uids, methods = tuple(map(str, range(n))), tuple(map(str, range(METHODS)))
     for trial in range(trials):
         analysis = WhichTest(seed=trial)
@@ -81,12 +85,62 @@ def of_noise(n: int, tests: int, trials: int = TRIALS) -> Mapping[str, float]:
                     told["controls alone"] |= one.verdict == USE
                 else:
                     told[USE] |= one.verdict == USE
-                    told |= {name: told[name] or bool(answer) for name, answer in one.passed.items()}
+                    told |= {name: told[name] or bool(one.passed[name]) for name in asked}
         passed = {name: count + told[name] for name, count in passed.items()}
     return {name: count / trials for name, count in passed.items()}
 
 
 KINDS = ("inverted", "random", "oracle")
+
+AGAIN = ("ladder", "shift of one share", "shift of five shares", "τ_b of two settings", "ρ under fresh weights")
+"""What is asked again of tests and explainers, each with a figure and an interval."""
+
+STEPS = (0.0, 0.3, 1.0)
+"""How much there is to find: of each rung, of a removal, of a setting (less of it), of two explanations."""
+
+_DRAWS, _WORDS = 5, 20
+
+
+def one_of(figure: str, draw: np.random.Generator, n: int, step: float) -> Interval:
+    """A figure of `AGAIN` in one sample of n examples."""
+    if figure == "ladder":
+        return order_of_rungs(-step * np.array(RUNGS) + draw.normal(size=(n, len(RUNGS))))
+    if figure.startswith("shift"):
+        shares = 1 if "one" in figure else 5
+        own = draw.normal(size=n)
+        changed = [own * 0.7 + step * (share + 1) / shares + 0.7 * draw.normal(size=n) for share in range(shares)]
+        return told_apart(own, changed, int(draw.integers(2**31)), "")
+    if figure.startswith("τ_b"):
+        values = 0.1 * np.arange(METHODS) + draw.normal(size=(n, METHODS))
+        other = values + step * draw.normal(size=(n, METHODS))
+        return questions.order_agreement(values, other, int(draw.integers(2**31)), "")
+    explained = draw.normal(size=(n, 1, _WORDS))
+    fresh = step * explained + draw.normal(size=(n, 1, _WORDS)) * 0.5 + draw.normal(size=(n, _DRAWS, _WORDS))
+    places = [values.argsort(-1).argsort(-1) - (_WORDS - 1) / 2 for values in (explained, fresh)]
+    found = 12 * (places[0] * places[1]).sum(-1) / (_WORDS**3 - _WORDS)  # Spearman's, without ties
+    return crossed_interval(found.T, bounds=(-1.0, 1.0)).mean
+
+
+def coverage_again(figure: str, n: int, step: float, trials: int = TRIALS) -> tuple[float, float]:
+    """The mean of a figure over samples of this size, and how often its interval holds it."""
+    draw = np.random.default_rng([AGAIN.index(figure), n, int(10 * step)])
+    mean = float(np.mean([one_of(figure, draw, n, step).value for _ in range(2 * trials)]))
+    found = [one_of(figure, draw, n, step) for _ in range(trials)]
+    return mean, float(np.mean([one.low <= mean <= one.high for one in found]))
+
+
+def verdicts_again(n: int, trials: int = TRIALS) -> Mapping[str, float]:
+    """How often it is said, where there is nothing, that a removal leads out, and that scores show the input alone."""
+    draw = np.random.default_rng([n, 1])
+    shifts = [one_of(AGAIN[2], draw, n, 0.0) for _ in range(trials)]
+    scores = [[one_of(AGAIN[4], draw, n, 0.0) for _ in range(2)] for _ in range(trials)]
+    said = [Randomised()._verdict(pair) for pair in scores]
+    return {
+        OUT: float(np.mean([verdict(one) == OUT for one in shifts])),
+        IN: float(np.mean([verdict(one) == IN for one in shifts])),
+        FAILS: float(np.mean([one == FAILS for one in said])),
+        PASSES: float(np.mean([one == PASSES for one in said])),
+    }
 
 
 if __name__ == "__main__":
@@ -102,3 +156,13 @@ if __name__ == "__main__":
     print("| ---: |" + " ---: |" * 5)
     for n in SIZES:
         print(f"| {n} | " + " | ".join(f"{share:.3f}" for share in of_noise(n, 10).values()) + " |", flush=True)
+    print("\n| figure | step | " + " | ".join(f"n = {n}" for n in SIZES) + " |")
+    print("| --- | ---: |" + " ---: |" * len(SIZES))
+    for figure in AGAIN:
+        for step in STEPS:
+            cells = [f"{mean:.2f}: {held:.2f}" for mean, held in (coverage_again(figure, n, step) for n in SIZES)]
+            print(f"| {figure} | {step:g} | " + " | ".join(cells) + " |", flush=True)
+    print("\n| examples | " + " | ".join([OUT, IN, FAILS, PASSES]) + " |")
+    print("| ---: |" + " ---: |" * 4)
+    for n in SIZES:
+        print(f"| {n} | " + " | ".join(f"{share:.3f}" for share in verdicts_again(n).values()) + " |", flush=True)

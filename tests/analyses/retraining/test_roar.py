@@ -3,6 +3,7 @@
 import threading
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +18,8 @@ from benchmark.analyses.retraining.roar import Roar, relative_area
 from benchmark.analyses.retraining.students import Students, hidden_at, magnitudes
 from benchmark.errors import NoSplit, NotApplicable
 from benchmark.evaluations.ranks import tie_keys
+from benchmark.progress import Advanced, Began, Ended
+from benchmark.progress.spent import Spent
 from benchmark.results.cache import cache_directory
 from benchmark.results.store import Ragged
 from benchmark.run.cell import Cell
@@ -25,8 +28,11 @@ from benchmark.settings.configuration import compose
 from benchmark.settings.declared import SettingError
 from benchmark.settings.making import make
 from benchmark.targets import ClassTarget
+from benchmark.training.tiny import TinyModel
 from benchmark.types import Attribution, Method
 from tasks.planted import Planted
+from tests.analyses.killed import KilledError
+from tests.progress.heard import heard
 
 pytestmark = pytest.mark.thorough  # each test trains models
 
@@ -127,6 +133,16 @@ def setting(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(folder))
         yield open_setting(compose("config", [*TINY, *TASK, "limit=8", "tracking=none", f"out={folder}"]))
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory):
+    """A comparison whose models learn next to nothing, for what is no figure."""
+    folder = tmp_path_factory.mktemp("quick")
+    small = ["task.train=16", "task.validation=4", "task.test=6", "model.steps=2"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(folder))
+        yield open_setting(compose("config", [*TINY, *small, "tracking=none", f"out={folder}"]))
 
 
 def context(setting, folder=None, **methods):
@@ -418,3 +434,117 @@ def test_random_words_are_drawn_once_and_marked_ones_come_first(setting):
     marked = Roar()._preferring(order, {"test": {"a": np.array([False, False, False, True])}})
     assert marked["test"]["a"][3] == 0
     assert roar.CONTROLS[0] == "random"
+
+
+LEFT_OUT = "Not to be ranked with the others: "
+
+
+def left_out(table):
+    """The explainers that a sentence leaves out of the ranking."""
+    return [
+        name
+        for said in table.sentences
+        if said.startswith(LEFT_OUT)
+        for name in said[len(LEFT_OUT) :].partition(".")[0].split(", ")
+    ]
+
+
+def test_what_looks_at_one_side_is_named_as_not_to_be_ranked(quick):
+    methods = {"longest": Longest(), "alike": OfClass(apart=False), "apart": OfClass(apart=True)}
+    (areas, _) = Roar(shares=(0.5,), trainings=1)(context(quick, **methods))
+    looks = areas.rows[areas.rows["metric"] == "looks at"].set_index("explainer")["note"]
+    assert set(looks.index) == {*methods, "random", "oracle", "evidence of both sides"}
+    assert sorted(left_out(areas)) == sorted(looks.index[looks == "one side"]) == ["apart", "oracle"]
+
+
+def test_nobody_is_left_out_of_the_ranking_where_nothing_looks_at_one_side():
+    values = np.random.default_rng(0).random((2, 12))
+    found = {
+        name: roar.Explained(looks, {0.5: values}, {0.5: values})
+        for name, looks in (("a", roar.NO_CLASS), ("b", roar.BOTH_SIDES), ("random", roar.NO_CLASS))
+    }
+    table = Roar(shares=(0.5,))._areas(found, [values, values], {})
+    assert "b" in set(table.rows["explainer"])
+    assert left_out(table) == []
+
+
+@pytest.mark.parametrize("recursive", [False, True])
+def test_progress_is_told_after_each_training_and_ends_at_the_total(quick, recursive):
+    """One method and three controls: at both shares, and without the evidence; whole texts and none besides."""
+    analysis = Roar(shares=(0.3, 0.6), trainings=1, recursive=recursive)
+    with heard() as events:
+        analysis(context(quick, longest=Longest()))
+    begun, trained, done = [], 0, 0
+    for event in events:
+        if isinstance(event, Began):
+            begun.append(event)
+            trained += event.name == "training the tiny model"
+        elif isinstance(event, Ended):
+            begun.pop()
+        elif isinstance(event, Advanced) and begun[-1].name == "models without the best words":
+            done += event.count
+            assert (event.count, done) == (1, trained)
+    (told,) = [event for event in events if getattr(event, "name", "") == "models without the best words"]
+    assert (told.total, told.unit, told.done) == (2 + (2 + 1) * 4, "models", 0)
+    assert done == told.total
+
+
+@pytest.mark.parametrize(("recursive", "killed"), [(False, 5), (True, 3)])
+def test_a_killed_run_goes_on_and_trains_nothing_twice(quick, tmp_path, monkeypatch, recursive, killed):
+    """The process ends when a model is trained that has not answered yet; with `recursive`, one that is still to explain."""
+    analysis = Roar(shares=(0.3, 0.6), trainings=1, recursive=recursive)
+    trained, train, resolve = [], TinyModel._train, TinyModel.resolve
+
+    def counted(source, task, directory):
+        trained.append((task.fingerprint, source.seed))
+        train(source, task, directory)
+
+    def ends(source, task):
+        directory = resolve(source, task)
+        if len(trained) == killed:
+            raise KilledError
+        return directory
+
+    monkeypatch.setattr(TinyModel, "_train", counted)
+    whole = analysis(context(quick, tmp_path / "whole", longest=Longest()))
+    expected = trained.copy()
+    trained.clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(TinyModel, "resolve", ends)
+        with pytest.raises(KilledError):
+            analysis(context(quick, tmp_path / "killed", longest=Longest()))
+    assert len(trained) == killed < len(expected)
+    again = analysis(context(quick, tmp_path / "killed", longest=Longest()))
+    assert trained == expected
+    assert len(set(trained)) == len(trained)
+    for one, other in zip(whole, again, strict=True):
+        assert one.rows.equals(other.rows)
+        assert one.sentences == other.sentences
+
+
+@pytest.mark.parametrize(
+    ("recursive", "explained", "known", "trained"),
+    [
+        (False, 1, True, 3 * (2 + (5 + 1) * (2 + 3))),
+        (True, 1 + 3 * 4, True, 3 * (2 + (5 + 1) * (2 + 3))),
+        (False, 1, False, 3 * (2 + 5 * (2 + 3))),
+    ],
+)
+def test_what_it_foretells_by_hand(quick, monkeypatch, recursive, explained, known, trained):
+    """12 of 16 training examples, 4 of validation and 5 of 6 tested ones; recursive: again after 4 shares of 3 seeds."""
+    monkeypatch.setattr(roar, "seconds_of_training", lambda model: 10.0)
+    spent = Spent(100, 0.3, {"a": 2.0, "b": 4.0, "random": 50.0}, {"aopc": 1.0})
+    asked = context(quick, a=Longest(), b=Longest(), random=Longest())
+    if not known:
+        task = SimpleNamespace(split=quick.task.split)
+        asked = replace(asked, setting=replace(quick, task=task))
+    analysis = Roar(trainings=3, recursive=recursive, examples=12, limit=5)
+    assert analysis.foretold(spent, asked) == pytest.approx(explained * (12 + 4 + 5) * 6.0 + trained * 10.0)
+    some = replace(analysis, methods=["a"])
+    fewer = 3 * (5 + known) * 10.0
+    assert some.foretold(spent, asked) == pytest.approx(explained * 21 * 2.0 + trained * 10.0 - fewer)
+
+
+def test_nothing_is_foretold_where_nobody_knows_what_a_training_takes(quick, monkeypatch):
+    monkeypatch.setattr(roar, "seconds_of_training", lambda model: None)
+    assert Roar().foretold(Spent(100, 0.3, {"a": 2.0}, {}), context(quick, a=Longest())) is None

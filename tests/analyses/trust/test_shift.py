@@ -1,5 +1,6 @@
 """How strange a text is: by hand, against halves of one sample, against nonsense, and for a model that met masks."""
 
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +9,7 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 from benchmark.analyses.context import Context
-from benchmark.analyses.trust.shift import INVERTED, ORACLE, RANDOM, Shift, removals
+from benchmark.analyses.trust.shift import AS_NATURAL, AS_TRAINED, INVERTED, ORACLE, RANDOM, Shift, removals
 from benchmark.analyses.trust.strange import (
     BETWEEN,
     IN,
@@ -21,10 +22,12 @@ from benchmark.analyses.trust.strange import (
     verdict,
 )
 from benchmark.errors import NotApplicable
+from benchmark.models import load_model
 from benchmark.models.typicality import Reference, paired_auroc
 from benchmark.results.statistics import Interval
 from benchmark.run.workbench import open_setting
 from benchmark.settings.configuration import compose
+from tests import text_models
 
 
 def states(seed, n, shift=0.0, layers=3, size=20):
@@ -78,6 +81,50 @@ def test_texts_of_one_kind_cannot_be_told_apart_and_others_can():
     assert verdict(chance) == IN
     assert auroc(same, moved) > 0.9
     assert verdict(told_apart(same, [moved], 0, "")) == OUT
+
+
+@pytest.fixture(scope="module")
+def read(tmp_path_factory):
+    """What a BERT of twelve layers makes of texts: 120 of reference, and two samples of 80.
+
+    A text is the states of its tokens in every layer [T L D]. In the last layers the tokens of one text are alike.
+    """
+    model = load_model(text_models.save_bert(tmp_path_factory.mktemp("deep"), layers=12), device="cpu")
+    draw, found = np.random.default_rng(0), []
+    texts = [" ".join(draw.choice(text_models.WORDS[:9], draw.integers(18, 22))) for _ in range(280)]
+    for start in range(0, len(texts), 40):
+        batch = model.encode(texts[start : start + 40])
+        hidden = torch.stack(list(model.run(batch, record=("hidden",)).hidden), dim=2).numpy()
+        found += [own[:length] for own, length in zip(hidden, batch.attention_mask.sum(1).tolist(), strict=True)]
+    return found[:120], found[120:200], found[200:]
+
+
+def largest(texts):
+    return np.stack([tokens.max(0) for tokens in texts])
+
+
+def test_natural_texts_of_a_model_are_as_strange_as_others_that_it_has_not_seen(read):
+    reference, one, other = (largest(texts) for texts in read)
+    typical = Reference.of(reference)
+    chance = told_apart(typical.strangeness(one), [typical.strangeness(other)], 0, "")
+    assert chance.low < 0.5 < chance.high
+    assert chance.high - chance.low < 0.25
+
+
+def test_tokens_that_are_shuffled_between_texts_are_nonsense(read):
+    """Each token of a text gives its place to one that is drawn from all texts, with the states that this one has in all
+    layers in its own text. No text has such tokens side by side: each has read all others of its text.
+
+    Words that are shuffled before the model reads them are other texts of this kind, and as typical as any.
+    """
+    reference, natural, _ = read
+    tokens = np.concatenate(natural)[np.random.default_rng(0).permutation(sum(map(len, natural)))]
+    shuffled = np.split(tokens, np.cumsum([len(own) for own in natural])[:-1])
+    assert [len(own) for own in shuffled] == [len(own) for own in natural]
+    typical = Reference.of(largest(reference))
+    own, other = (typical.strangeness(largest(texts)) for texts in (natural, shuffled))
+    assert auroc(own, other) > 0.9
+    assert verdict(told_apart(own, [other], 0, "")) == OUT
 
 
 def test_verdicts():
@@ -143,3 +190,62 @@ def test_no_training_split_is_not_applicable(setting):
     without = replace(setting, data=replace(setting.data, calibration=nothing))
     with pytest.raises(NotApplicable):
         Shift(limit=None)(Context(without, {}, {}))
+
+
+def of_images(place, *chosen):
+    """The table of 60 images of digits, half of whose patches go in a random order."""
+    words = [
+        "task=digit_scenes",
+        "task.train=200",
+        "task.validation=4",
+        "task.test=60",
+        "tracking=none",
+        f"out={place}",
+    ]
+    setting = open_setting(compose("config", [*words, *chosen]))
+    (table,) = Shift(fractions=(0.5,), reference=200)(Context(setting, {}, {}))
+    return setting, table
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory):
+    """Of a small ViT that met black patches in training: the setting and the table."""
+    folder = tmp_path_factory.mktemp("images")
+    small = ["model=tiny_vit", "model.steps=60", "model.layers=2", "model.hidden=16", "model.mask_share=1"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ATTENTION_BENCHMARK_CACHE", str(folder / "cache"))
+        yield of_images(folder, *small)
+
+
+def in_random_order(table, metric):
+    rows = table.rows[(table.rows["removed first"] == RANDOM) & (table.rows["metric"] == metric)]
+    assert len(rows) == 1
+    return rows.iloc[0]
+
+
+def test_patches_that_went_in_training_are_strange_to_natural_images_alone(images):
+    training, natural = (in_random_order(images[1], metric) for metric in (AS_TRAINED, AS_NATURAL))
+    assert training["low"] < 0.5 < training["high"]
+    assert natural["low"] > 0.75
+    assert training["n"] == natural["n"] == 60
+
+
+def test_the_verdict_on_images_is_that_of_hidden_states_against_the_training_like_reference(images):
+    _, table = images
+    table.check()
+    assert set(table.rows["removed first"]) == {RANDOM, ORACLE, INVERTED}
+    for _, rows in table.rows.groupby("removed first"):
+        by_metric = rows.set_index("metric")
+        own = by_metric.loc[AS_TRAINED]
+        assert by_metric.loc["so"]["note"] == verdict(Interval(own["value"], own["low"], own["high"], 60))
+    assert any("trained with masks on up to 100 %" in said for said in table.sentences)
+
+
+def test_of_images_whose_training_nobody_knows_both_references_are_natural(images, tmp_path):
+    trained = images[0].model.config._name_or_path
+    shutil.copytree(trained, tmp_path / "vit", ignore=shutil.ignore_patterns("training.json", "digests.json"))
+    _, table = of_images(tmp_path, "model=hf", f"model.path={tmp_path / 'vit'}")
+    natural = in_random_order(images[1], AS_NATURAL)["value"]
+    assert in_random_order(table, AS_TRAINED)["value"] == in_random_order(table, AS_NATURAL)["value"] == natural
+    assert in_random_order(table, "so")["note"] == OUT
+    assert any("nobody knows whether the model met masks" in said.lower() for said in table.sentences)
