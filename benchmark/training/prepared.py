@@ -4,15 +4,14 @@ Texts are truncated as the comparison truncates them. Images are read as pixels,
 """
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 from PIL import Image
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import (
     AutoConfig,
     AutoModelForImageClassification,
@@ -22,19 +21,16 @@ from transformers import (
     default_data_collator,
 )
 
-from benchmark import progress
 from benchmark.errors import UserError
-from benchmark.models.blocks import Reached
 from benchmark.models.checkpoints import image_processor
 from benchmark.models.encoding import height_and_width
 from benchmark.models.images import Losses, Patch, in_colours, without_patches
 from benchmark.models.loading import NO_LIMIT
 from benchmark.models.special_tokens import read_as_words
 from benchmark.models.weights import from_source, load_weights
+from benchmark.training.frozen import check_going_on, freeze_before, go_on_from, last_frozen, read_once, with_states
 from benchmark.training.trainer import all_masked, masked, texts_of, with_hidden
 from benchmark.types import Example, Task
-
-_AT_ONCE = 32  # images that the frozen blocks read at once
 
 
 @dataclass(frozen=True)
@@ -121,14 +117,23 @@ def _new_classifier(auto: Any, source: str, config: Any, seed: int) -> Any:
 
 
 def prepare_texts(
-    task: Task, source: str, config: Any, seed: int, max_length: int | None, freeze: int, mask_share: float = 0.0
+    task: Task,
+    source: str,
+    config: Any,
+    seed: int,
+    max_length: int | None,
+    freeze: int,
+    mask_share: float = 0.0,
+    *,
+    once: bool = False,
 ) -> Prepared:
     """A text classifier and the task's texts, truncated to its window or to `max_length`.
 
-    With `freeze`, so many blocks and all that comes before them are left as they are; they still run, with dropout.
+    With `freeze`, so many blocks and all that comes before them are left as they are; they still run, with dropout. With
+    `once` they read every text once, without it, as `prepare_images` has it.
 
     Raises:
-        UserError: the base has no tokenizer or fewer blocks, or an example holds no text.
+        UserError: the base has no tokenizer or fewer blocks, or cannot go on from states; or an example holds no text.
     """
     model = _new_classifier(AutoModelForSequenceClassification, source, config, seed)
     tokenizer = from_source(AutoTokenizer, source)
@@ -141,11 +146,20 @@ def prepare_texts(
     train, validation = (
         _encode(tokenizer, task.split(split), min(window, NO_LIMIT)) for split in ("train", "validation")
     )
-    collate = DataCollatorWithPadding(tokenizer)
+    collate: Callable[[Any], Any] = DataCollatorWithPadding(tokenizer)
+    masks = Masks.of(tokenizer, mask_share, source)
     if freeze:
-        inputs = {name: tensor for name, tensor in collate(train[:1]).items() if name != "labels"}
-        _freeze_before(model, _last_frozen(model, source, freeze), inputs)
-    return Prepared(model, tokenizer, train, validation, collate, Masks.of(tokenizer, mask_share, source))
+        last = last_frozen(model, source, freeze)
+        inputs = {name: tensor for name, tensor in collate(train[:2]).items() if name != "labels"}
+        freeze_before(model, last, inputs)
+        if once:
+            train, validation = (read_once(model, last, items, collate, "texts") for items in (train, validation))
+            with torch.no_grad():
+                whole = model(**{name: tensor.to(model.device) for name, tensor in inputs.items()}).logits
+            go_on_from(model, last)
+            collate = with_states(collate)
+            check_going_on(model, whole, collate(train[:2]), source)
+    return Prepared(model, tokenizer, train, validation, collate, masks)
 
 
 def _encode(tokenizer: Any, examples: Sequence[Example], max_length: int) -> list[dict[str, Any]]:
@@ -189,11 +203,12 @@ def prepare_images(task: Task, source: str, config: Any, seed: int, freeze: int)
     train, validation = (Images(task.split(split), processor, channels, patch) for split in ("train", "validation"))
     if freeze == 0:
         return Prepared(model, processor, train, validation, default_data_collator)
-    last = _last_frozen(model, source, freeze)
-    model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
-    states, held_out = (_states(model, last, images) for images in (train, validation))
-    _freeze_before(model, last, {"pixel_values": train[0]["pixel_values"][None]})
-    _go_on_from(model, last, train[0]["pixel_values"].shape)
+    last, shape = last_frozen(model, source, freeze), train[0]["pixel_values"].shape
+    states, held_out = (
+        read_once(model, last, images, default_data_collator, "images") for images in (train, validation)
+    )
+    freeze_before(model, last, {"pixel_values": train[0]["pixel_values"][None]})
+    go_on_from(model, last, shape)
     return Prepared(model, processor, states, held_out, default_data_collator)
 
 
@@ -230,96 +245,3 @@ class Images:
         if example.hidden is not None:
             pixels = without_patches(pixels, torch.from_numpy(example.hidden)[None], self.patch, self.processor)
         return {"pixel_values": pixels[0], "labels": example.label}
-
-
-def _states(model: nn.Module, last: nn.Module, images: Images) -> list[dict[str, Any]]:
-    """What the frozen blocks make of each image, and its label."""
-    kept: list[dict[str, Any]] = []
-    with progress.step("reading the images once", len(images), unit="images") as advance, torch.no_grad():
-        for start in range(0, len(images), _AT_ONCE):
-            items = [images[index] for index in range(start, min(start + _AT_ONCE, len(images)))]
-            states = _output_of(model, last, {"pixel_values": torch.stack([item["pixel_values"] for item in items])})
-            kept += [
-                {"states": state.cpu(), "labels": item["labels"]} for state, item in zip(states, items, strict=True)
-            ]
-            advance(len(items))
-    return kept
-
-
-def _go_on_from(model: Any, last: nn.Module, shape: Sequence[int]) -> None:
-    """Let the model's forward take the states behind `last`: the blocks up to it pass on what they are given.
-
-    Everything before them still runs, on black pixels, and its outcome is replaced.
-    """
-    blocks = next(part for part in model.modules() if isinstance(part, nn.ModuleList) and last in part)
-    frozen = blocks[: list(blocks).index(last) + 1]
-    whole = model.forward
-
-    def forward(states: Tensor, labels: Tensor | None = None) -> Any:
-        given = states.to(next(model.parameters()).device)
-
-        def passed_on(_: nn.Module, __: Any, output: Any) -> Any:
-            return (given, *output[1:]) if isinstance(output, tuple) else given
-
-        handle = last.register_forward_hook(passed_on)
-        try:
-            return whole(pixel_values=given.new_zeros((len(given), *shape)), labels=labels)
-        finally:
-            handle.remove()
-
-    for block in frozen:
-        block.forward = lambda hidden, *_, **__: hidden
-    model.forward = forward
-
-
-def _last_frozen(model: nn.Module, source: str, freeze: int) -> nn.Module:
-    """The last of the first `freeze` blocks.
-
-    Raises:
-        UserError: the model has fewer.
-    """
-    layers = int(model.config.num_hidden_layers)  # type: ignore[union-attr, arg-type]  # a module's attribute is a tensor or a module to mypy
-    lists = [part for part in model.modules() if isinstance(part, nn.ModuleList) and len(part) == layers]
-    if not lists or freeze > layers:
-        raise UserError(f"recipe.freeze={freeze}: the model '{source}' has {layers} blocks; allowed are 0 to {layers}")
-    return lists[0][freeze - 1]
-
-
-def _output_of(model: nn.Module, block: nn.Module, inputs: Mapping[str, Tensor]) -> Float[Tensor, "B T D"]:
-    """The states behind a block; the pass ends there."""
-
-    def stop(_: nn.Module, __: Any, output: Any) -> None:
-        raise Reached(output[0] if isinstance(output, tuple) else output)
-
-    device = next(model.parameters()).device
-    handle = block.register_forward_hook(stop)
-    try:
-        model(**{name: tensor.to(device) for name, tensor in inputs.items()})
-    except Reached as reached:
-        return reached.output
-    finally:
-        handle.remove()
-    raise AssertionError("the block was not called")
-
-
-def _freeze_before(model: nn.Module, last: nn.Module, inputs: Mapping[str, Tensor]) -> None:
-    """Freeze the weights of every module that is called until `last` is done with these inputs."""
-    called: dict[int, nn.Module] = {}
-    with _noting(model, called), torch.no_grad():
-        _output_of(model, last, inputs)
-    for module in called.values():
-        for weight in module.parameters(recurse=False):
-            weight.requires_grad = False
-
-
-@contextmanager
-def _noting(model: nn.Module, called: dict[int, nn.Module]) -> Iterator[None]:
-    def note(module: nn.Module, _: Any) -> None:
-        called[id(module)] = module
-
-    handles = [module.register_forward_pre_hook(note) for module in model.modules()]
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()

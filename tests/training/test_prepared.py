@@ -18,7 +18,7 @@ from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPi
 
 from benchmark.errors import UserError
 from benchmark.models import load_model
-from benchmark.training import prepared
+from benchmark.training import frozen, prepared
 from benchmark.training.finetune import Recipe, finetune
 from tasks.digit_scenes import DigitScenes
 from tasks.planted import Planted
@@ -91,9 +91,9 @@ def test_going_on_from_kept_states_is_the_whole_model(tmp_path):
         model = ViTForImageClassification.from_pretrained(base).eval()
         with torch.no_grad():
             expected = model(pixel_values=pixels).logits
-            last = prepared._last_frozen(model, "base", freeze)
-            states = prepared._output_of(model, last, {"pixel_values": pixels})
-            prepared._go_on_from(model, last, pixels.shape[1:])
+            last = frozen.last_frozen(model, "base", freeze)
+            states = frozen.output_of(model, last, {"pixel_values": pixels})
+            frozen.go_on_from(model, last, pixels.shape[1:])
             assert torch.equal(model(states).logits, expected)
 
 

@@ -1,7 +1,7 @@
 """Is a model that never saw what an explanation puts first any worse? (docs/protocols.md, section 14)."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any, ClassVar, cast
 
@@ -15,6 +15,7 @@ from benchmark.analyses.context import Context
 from benchmark.analyses.measured import figure_line
 from benchmark.analyses.opening import seeds_from
 from benchmark.analyses.retraining.leak import leak
+from benchmark.analyses.retraining.masked_task import Hidden
 from benchmark.analyses.retraining.students import TRAIN, Order, Students, hidden_at
 from benchmark.analyses.seeds_and_examples import SeedValues, of_seeds
 from benchmark.errors import NoSplit, NotApplicable
@@ -39,7 +40,7 @@ NO_CLASS, ONE_SIDE, BOTH_SIDES = "no class", "one side", "both sides"
 """What an order looks at: no class, what speaks for one alone, or what speaks for any."""
 
 AREA, AREA_P, ACCURACY, LEAK, LOOKS = "relative area", "p of the area", "accuracy", "leak", "looks at"
-HIDDEN = "evidence hidden"
+HIDDEN, REST = "evidence hidden", "accuracy without evidence"
 _OFTEN = 0.9
 _SHARE, _ANY = (0.0, 1.0), (-float("inf"), float("inf"))
 
@@ -53,13 +54,31 @@ class Explained:
         correct: by share, whether the models of each seed predict each tested example.
         leaks: by share, whether the places of what is hidden tell its label.
         evidence: at the middle share, how much of the words that speak for any class is hidden in each example that has
-            some; None where nobody knows them, or models that were trained again are asked what to hide.
+            some; None where nobody knows them.
+        rest: at the middle share, whether models that see none of these words predict each tested example by what else is
+            left; None likewise.
     """
 
     looks: str
     correct: Mapping[float, SeedValues]
     leaks: Mapping[float, SeedValues]
-    evidence: Float[NDArray[np.float64], " N"] | None = None
+    evidence: SeedValues | None = None
+    rest: SeedValues | None = None
+
+
+@dataclass(frozen=True)
+class Chain:
+    """What came of an order of units and one seed of the training.
+
+    Attributes:
+        correct: by share, whether the model predicts each tested example.
+        leaks: by share, whether the places of what is hidden tell its label.
+        middle: by split, what is hidden at the middle share.
+    """
+
+    correct: Mapping[float, Float[NDArray[np.float64], " N"]]
+    leaks: Mapping[float, Float[NDArray[np.float64], " N"]]
+    middle: Mapping[str, Hidden]
 
 
 def relative_area(gain: SeedValues, room: SeedValues) -> Interval:
@@ -92,7 +111,9 @@ class Roar(Analysis):
     classes), *both sides* (scores of either sign in nine examples of ten or more, or magnitudes that order units for the
     next class as for the predicted one, ρ ≥ .9), else *one side*, which may not be ranked with the others. Beside each
     accuracy stands `leak`, that of a logistic regression that sees nothing but how many words are hidden, which share, and
-    where (ten bins).
+    where (ten bins). Where the task knows the words that speak for any class, two more figures are of the middle share: how
+    much of them an order hides, and the accuracy of models that see none of them. What these find above chance is told by
+    which other words an explanation hides.
 
     Controls: random words; the oracle (the marked words); where the task knows them, the words that speak for any class.
 
@@ -115,10 +136,11 @@ class Roar(Analysis):
 
     Source: Hooker et al. 2019; the recursive form Madsen et al. 2022; the leak of masks Rong et al. 2022.
     Cost: explanations of all splits, once for each method; trainings · (2 + shares · (methods + controls)) models, of which
-    nothing stays but the answers; with `recursive` explanations of all splits for each model, too.
+    nothing stays but the answers, and one more for each method and control where the task knows what speaks for a class;
+    with `recursive` explanations of all splits for each model, too.
     """
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     shares: Shares = (0.1, 0.3, 0.5, 0.7, 0.9)
     methods: Annotated[Sequence[str], OfComparison("methods")] | None = None
@@ -148,11 +170,14 @@ class Roar(Analysis):
                 "; ".join(f"{name}: {reason}" for name, reason in refused.items()) or "no method is asked"
             )
         seeds = seeds_from(own, self.trainings)
-        total = len(seeds) * (2 + len(self._inner) * len(orders))
+        known = _known(students)
+        total = left = self._models(len(orders), known=bool(known))
         with progress.step("models without the best words", total, unit="models") as advance:
 
             def correct(hidden: Mapping[str, Any], seed: int, *, keep: bool = False) -> NDArray[np.float64]:
+                nonlocal left
                 found = students.correct(hidden, seed, keep_model=keep)
+                left -= 1
                 advance(1)
                 return found
 
@@ -160,16 +185,23 @@ class Roar(Analysis):
             ends = [np.stack([correct(hidden_at(everything, end), seed) for seed in seeds]) for end in (0.0, 1.0)]
             found = {}
             for name, (order, looks) in orders.items():
+                left = self._models(1, known=bool(known)) - self._models(0, known=bool(known))
                 try:
                     told: dict[float, NDArray[np.float64]] = {}
-                    chains = [self._hidden(context, students, name, order, seed, correct, told) for seed in seeds]
+                    chains = [self._chain(context, students, name, order, seed, correct, told) for seed in seeds]
                 except NotApplicable as reason:  # of a model that was trained again
                     refused[name] = str(reason)
+                    advance(left)
                     continue
                 answers, leaks = (
-                    {share: np.stack([one[share][k] for one in chains]) for share in self._inner} for k in (0, 1)
+                    {share: np.stack([of[share] for of in each]) for share in self._inner}
+                    for each in ([one.correct for one in chains], [one.leaks for one in chains])
                 )
-                found[name] = Explained(looks, answers, leaks, self._evidence(students, order))
+                found[name] = Explained(looks, answers, leaks)
+                if known:
+                    evidence = np.stack([_gone(one.middle, known, students) for one in chains])
+                    rest = [correct(_without(one.middle, known), seed) for one, seed in zip(chains, seeds, strict=True)]
+                    found[name] = replace(found[name], evidence=evidence, rest=np.stack(rest))
         return [self._areas(found, ends, refused), self._curves(found, ends)]
 
     def foretold(self, spent: Spent, context: Context) -> float | None:
@@ -184,8 +216,12 @@ class Roar(Analysis):
         ]
         examples = sum(size if most is None else min(most, size) for size, most in sizes)
         asked = 1 + self.recursive * self.trainings * (len(self._inner) - 1)
-        models = self.trainings * (2 + len(self._inner) * (len(methods) + len(CONTROLS)))
+        models = self._models(len(methods) + len(CONTROLS), known=bool(_known(self._students(context))))
         return asked * examples * spent.explained(methods) + models * seconds
+
+    def _models(self, orders: int, *, known: bool) -> int:
+        """How many are trained; one more of each order and seed where it is known what speaks for a class."""
+        return self.trainings * (2 + (len(self._inner) + known) * orders)
 
     def _students(self, context: Context) -> Students:
         return Students(context.setting, self.examples, self.limit, context.folder, self.pool, self.seed)
@@ -223,9 +259,7 @@ class Roar(Analysis):
         marked = {split: _rationales(setting) for split, setting in students.splits.items()}
         if all(marked.values()):
             yield ORACLE, (self._preferring(everything, marked), ONE_SIDE)
-        task = students.setting.task
-        known = {split: task.evidence(split) if isinstance(task, KnowsEvidence) else {} for split in students.splits}
-        if all(known.values()):
+        if known := _known(students):
             yield EVIDENCE, (self._preferring(everything, known), BOTH_SIDES)
 
     def _preferring(self, everything: Order, first: Mapping[str, Mapping[str, NDArray[np.bool_]]]) -> Order:
@@ -243,7 +277,7 @@ class Roar(Analysis):
                 found[split][uid] = row
         return found
 
-    def _hidden(
+    def _chain(
         self,
         context: Context,
         students: Students,
@@ -252,36 +286,29 @@ class Roar(Analysis):
         seed: int,
         correct: Any,
         told: dict[float, NDArray[np.float64]],
-    ) -> Mapping[float, tuple[NDArray[np.float64], NDArray[np.float64]]]:
-        """Share by share, whether each tested example is answered, and whether the places of what is hidden tell it.
+    ) -> Chain:
+        """Models that are trained share by share.
 
-        The latter is kept in `told` for the next seed, where the order is the same.
+        What the places of hidden units tell is kept in `told` for the next seed, where the order is the same.
         """
         asked = self.recursive and name not in CONTROLS
-        found = {}
+        answers, leaks, middle = {}, {}, {}
         for place, share in enumerate(self._inner):
             hidden = hidden_at(order, share)
             if asked or share not in told:
                 told[share] = leak(hidden[TRAIN], hidden[students.tested], students.labels, students.uids)
             goes_on = asked and place + 1 < len(self._inner)
-            found[share] = correct(hidden, seed, keep=goes_on), told[share]
+            answers[share], leaks[share] = correct(hidden, seed, keep=goes_on), told[share]
+            if share == self._middle:
+                middle = hidden
             if goes_on:
                 method = cast(Method, context.cells[name].method)
                 order, _ = students.order(name, method, partial(self._compute, context), hidden, seed)
-        return found
+        return Chain(answers, leaks, middle)
 
     @property
     def _middle(self) -> float:
         return self._inner[len(self._inner) // 2]
-
-    def _evidence(self, students: Students, order: Order) -> Float[NDArray[np.float64], " N"] | None:
-        """How much of what is known to speak for any class is hidden at the middle share."""
-        task, split = students.setting.task, students.tested
-        known = task.evidence(split) if isinstance(task, KnowsEvidence) else {}
-        if self.recursive or not known:
-            return None
-        hidden = hidden_at(order, self._middle)[split]
-        return np.array([hidden[uid][known[uid]].mean() for uid in students.uids if known[uid].any()])
 
     def _areas(self, found: Mapping[str, Explained], ends: Sequence[SeedValues], refused: Mapping[str, str]) -> Table:
         random = self._area(found[RANDOM], ends)
@@ -303,8 +330,11 @@ class Roar(Analysis):
                 figure_line(labels, f"{metric} at {middle}", crossed_interval(values[middle], bounds=_SHARE).mean)
                 for metric, values in ((ACCURACY, one.correct), (LEAK, one.leaks))
             ]
-            if one.evidence is not None:
-                lines.append(figure_line(labels, f"{HIDDEN} at {middle}", interval(one.evidence, bounds=_SHARE)))
+            if one.evidence is not None and one.rest is not None:
+                gone = self._hidden(one.evidence)
+                lines.append(figure_line(labels, f"{HIDDEN} at {middle}", gone))
+                rest = crossed_interval(one.rest, bounds=_SHARE).mean
+                lines.append(figure_line(labels, f"{REST} at {middle}", rest))
         lines += [line({"explainer": name}, AREA, note=reason) for name, reason in refused.items()]
         alone = [name for name, one in found.items() if one.looks == ONE_SIDE]
         whole, none = (crossed_interval(end, bounds=_SHARE).mean for end in ends)
@@ -326,9 +356,23 @@ class Roar(Analysis):
                     else []
                 ),
                 "Leak: accuracy of a logistic regression that sees nothing but how many words are hidden, and where.",
+                *(
+                    [
+                        "Accuracy without evidence: all words that speak for any class are hidden besides. What models find "
+                        "above the accuracy without any words is told by which other words an explanation hides."
+                    ]
+                    if any(one.rest is not None for one in found.values())
+                    else []
+                ),
                 "The figures judge models that were trained again, not the one that is explained.",
                 of_seeds(self.trainings),
             ),
+        )
+
+    def _hidden(self, evidence: SeedValues) -> Interval:
+        """Of the evidence; each seed hides the same unless its own model is asked."""
+        return (
+            crossed_interval(evidence, bounds=_SHARE).mean if self.recursive else interval(evidence[0], bounds=_SHARE)
         )
 
     def _area(self, one: Explained, ends: Sequence[SeedValues]) -> Float[NDArray[np.float64], "S N"]:
@@ -390,6 +434,28 @@ def _looks(students: Students, name: str, method: Method, negative: float) -> st
     if not method.class_specific:
         return NO_CLASS
     return BOTH_SIDES if negative >= _OFTEN or students.alike(name, method) >= _OFTEN else ONE_SIDE
+
+
+def _known(students: Students) -> dict[str, Mapping[str, NDArray[np.bool_]]]:
+    """By split the words of each example that speak for any class; empty where nobody knows them."""
+    task = students.setting.task
+    if not isinstance(task, KnowsEvidence):
+        return {}
+    known = {split: task.evidence(split) for split in students.limits}
+    return known if all(known.values()) else {}
+
+
+def _gone(
+    hidden: Mapping[str, Hidden], known: Mapping[str, Hidden], students: Students
+) -> Float[NDArray[np.float64], " N"]:
+    """How much of what speaks for any class is hidden, in each tested example that has some."""
+    own, marks = hidden[students.tested], known[students.tested]
+    return np.array([own[uid][marks[uid]].mean() for uid in students.uids if marks[uid].any()])
+
+
+def _without(hidden: Mapping[str, Hidden], known: Mapping[str, Hidden]) -> dict[str, Hidden]:
+    """The same, and all that speaks for any class."""
+    return {split: {uid: own | known[split][uid] for uid, own in of.items()} for split, of in hidden.items()}
 
 
 def _rationales(setting: Setting) -> dict[str, NDArray[np.bool_]]:

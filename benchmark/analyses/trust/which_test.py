@@ -201,7 +201,7 @@ class WhichTest(Analysis):
             "ladder": len(RUNGS) * once,
             "fresh": self.fresh * (spent.explained(methods) + len(methods) * once),
             "winners": (units**2 + 2 * units) * spent.forward + (len(SEARCHED) + 1) * once,
-            "shift": sum(len(shares) for _, shares in removals) * spent.forward,
+            "shift": (bool(removals) + sum(len(shares) for _, shares in removals)) * spent.forward,
             "operator": len(methods) * once,
         }
         asked = {"ladder": self.ladder, "fresh": self.fresh > 0, "winners": self.winners, "shift": self.shift}

@@ -254,6 +254,30 @@ def test_how_much_of_the_evidence_is_hidden(setting, tables):
     )
 
 
+def test_without_evidence_a_model_learns_from_what_else_is_left(setting, tables, tmp_path, monkeypatch):
+    """The same training with all words that speak for a class hidden besides; both sides hide them all already."""
+    rows = tables["roar"].set_index(["explainer", "metric"])["value"]
+    both = "evidence of both sides"
+    assert rows[both, "accuracy without evidence at 0.6"] == rows[both, "accuracy at 0.6"]
+    task = setting.task
+    students = Students(setting, None, None, None, "max", 0)
+    order, _ = students.order("longest", Longest(), lambda own, ranked, label: _all(own, ranked))
+    hidden = {
+        split: {
+            example.uid: hidden_at(order, 0.6)[split][example.uid] | task.evidence(split)[example.uid]
+            for example in task.split(split)
+        }
+        for split in ("train", "validation", "test")
+    }
+    masked, right = Masked(task, hidden), []
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for seed in (0, 1):
+        student = benchmark.load_model(make({**setting.config.model, "seed": seed}).resolve(masked), device="cpu")
+        batch = student.encode_examples(masked.split("test"), student.label_map(task.labels))
+        right.append((student.run(batch).logits.argmax(-1) == batch.label).double().mean().item())
+    assert rows["longest", "accuracy without evidence at 0.6"] == pytest.approx(np.mean(right))
+
+
 def test_a_second_run_trains_nothing_and_says_the_same(setting, folder, tables, monkeypatch):
     monkeypatch.setattr("benchmark.training.tiny.TinyModel.resolve", lambda *_: pytest.fail("it is trained again"))
     again = Roar(**SMALL)(context(setting, folder, longest=Longest(), refuses=Zeros()))
@@ -278,6 +302,10 @@ def test_a_recursive_order_asks_the_model_that_was_trained_before(setting, tmp_p
 
     found = Roar(shares=(0.3, 0.6), trainings=1, recursive=True)(context(setting, tmp_path, watched=Watched()))
     assert "asked at every share" in found[0].title
+    figures = found[0].rows.set_index(["explainer", "metric"])["value"]
+    assert figures["watched", "evidence hidden at 0.6"] >= 0
+    assert figures["evidence of both sides", "evidence hidden at 0.6"] == 1
+    assert np.isfinite(figures["watched", "accuracy without evidence at 0.6"])
     own = [masked for model, masked in asked if model == setting.model.fingerprint]
     others = [masked for model, masked in asked if model != setting.model.fingerprint]
     assert own
@@ -487,6 +515,21 @@ def test_progress_is_told_after_each_training_and_ends_at_the_total(quick, recur
     (told,) = [event for event in events if getattr(event, "name", "") == "models without the best words"]
     assert (told.total, told.unit, told.done) == (2 + (2 + 1) * 4, "models", 0)
     assert done == told.total
+
+
+def test_progress_ends_at_the_total_where_a_method_refuses_later(quick):
+    with heard() as events:
+        Roar(shares=(0.3, 0.6), trainings=1, recursive=True)(context(quick, longest=Longest(), no_masks=NoMasks()))
+    (told,) = [event for event in events if getattr(event, "name", "") == "models without the best words"]
+    begun, done = [], 0
+    for event in events:
+        if isinstance(event, Began):
+            begun.append(event.name)
+        elif isinstance(event, Ended):
+            begun.pop()
+        elif isinstance(event, Advanced) and begun[-1] == told.name:
+            done += event.count
+    assert done == told.total == 2 + (2 + 1) * 5
 
 
 @pytest.mark.parametrize(("recursive", "killed"), [(False, 5), (True, 3)])

@@ -1,0 +1,162 @@
+"""Blocks that stay as they are while the rest of a model is trained, and training that goes on from what they make."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from benchmark import progress
+from benchmark.errors import UserError
+from benchmark.models.blocks import Reached
+
+_AT_ONCE = 32  # examples that the frozen blocks read at once
+_EQUAL = 1e-4  # logits of float32 whose padding differs
+
+Item = Mapping[str, Any]
+Collate = Callable[[Sequence[Item]], Mapping[str, Tensor]]
+
+
+def last_frozen(model: nn.Module, source: str, freeze: int) -> nn.Module:
+    """The last of the first `freeze` blocks.
+
+    Raises:
+        UserError: the model has fewer.
+    """
+    layers = int(model.config.num_hidden_layers)  # type: ignore[union-attr, arg-type]  # a module's attribute is a tensor or a module to mypy
+    lists = [part for part in model.modules() if isinstance(part, nn.ModuleList) and len(part) == layers]
+    if not lists or freeze > layers:
+        raise UserError(f"recipe.freeze={freeze}: the model '{source}' has {layers} blocks; allowed are 0 to {layers}")
+    return lists[0][freeze - 1]
+
+
+def read_once(model: nn.Module, last: nn.Module, items: Any, collate: Collate, what: str) -> list[dict[str, Any]]:
+    """Each example with what the blocks up to `last` make of it (`states` [T, d], without padding), in place of its pixels.
+
+    Args:
+        model: reads the examples as it is, in evaluation.
+        last: of the frozen blocks.
+        items: a sequence of mappings of model inputs and `labels`; each is asked for once.
+        collate: makes a batch of some of them.
+        what: they are, for who waits.
+    """
+    kept: list[dict[str, Any]] = []
+    model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
+    with progress.step(f"reading the {what} once", len(items), unit=what) as advance, torch.no_grad():
+        for start in range(0, len(items), _AT_ONCE):
+            chunk = [items[index] for index in range(start, min(start + _AT_ONCE, len(items)))]
+            batch = {name: tensor for name, tensor in collate(chunk).items() if name != "labels"}
+            states, mask = output_of(model, last, batch).cpu(), batch.get("attention_mask")
+            for row, item in enumerate(chunk):
+                own = states[row] if mask is None else states[row][mask[row].bool()]
+                kept.append({name: value for name, value in item.items() if name != "pixel_values"} | {"states": own})
+            advance(len(chunk))
+    return kept
+
+
+def with_states(collate: Collate) -> Collate:
+    """Makes a batch of texts that were read once: their states stand where `collate` puts their tokens, else 0."""
+
+    def collated(items: Sequence[Item]) -> Mapping[str, Tensor]:
+        batch = collate([{name: value for name, value in item.items() if name != "states"} for item in items])
+        mask = batch["attention_mask"].bool()
+        states = torch.zeros(*mask.shape, items[0]["states"].shape[-1])
+        for row, item in enumerate(items):
+            states[row, mask[row]] = item["states"]
+        return {**batch, "states": states}
+
+    return collated
+
+
+def go_on_from(model: Any, last: nn.Module, shape: Sequence[int] | None = None) -> None:
+    """Let the model's forward take the states behind `last`: the blocks up to it pass on what they are given.
+
+    Everything before them still runs, of images on black pixels of this shape, and its outcome is replaced.
+    """
+    blocks = next(part for part in model.modules() if isinstance(part, nn.ModuleList) and last in part)
+    frozen = blocks[: list(blocks).index(last) + 1]
+    whole = model.forward
+
+    def forward(states: Tensor, labels: Tensor | None = None, **inputs: Tensor) -> Any:
+        given = states.to(next(model.parameters()).device)
+
+        def passed_on(_: nn.Module, __: Any, output: Any) -> Any:
+            return (given, *output[1:]) if isinstance(output, tuple) else given
+
+        handle = last.register_forward_hook(passed_on)
+        try:
+            before = inputs if shape is None else {"pixel_values": given.new_zeros((len(given), *shape))}
+            return whole(**before, labels=labels)
+        finally:
+            handle.remove()
+
+    for block in frozen:
+        block.forward = lambda hidden, *_, **__: hidden
+    model.forward = forward
+
+
+def check_going_on(model: Any, whole: Tensor, batch: Mapping[str, Tensor], source: str) -> None:
+    """Whether a model that goes on from states answers as it did before.
+
+    Args:
+        model: after `go_on_from`.
+        whole: what it answered before.
+        batch: the same examples with their states.
+        source: of the model.
+
+    Raises:
+        UserError: it does not, as where a block passes on more than its states.
+    """
+    device = next(model.parameters()).device
+    try:
+        with torch.no_grad():
+            found = model(**{name: tensor.to(device) for name, tensor in batch.items() if name != "labels"}).logits
+    except (TypeError, IndexError, RuntimeError, ValueError):
+        found = None
+    if found is None or found.shape != whole.shape or not torch.allclose(found, whole, atol=_EQUAL, rtol=_EQUAL):
+        raise UserError(
+            f"recipe.read_once=true: the base {source} cannot go on from what its first blocks make of a text; leave it at "
+            "false"
+        )
+
+
+def output_of(model: nn.Module, block: nn.Module, inputs: Mapping[str, Tensor]) -> Float[Tensor, "B T D"]:
+    """The states behind a block; the pass ends there."""
+
+    def stop(_: nn.Module, __: Any, output: Any) -> None:
+        raise Reached(output[0] if isinstance(output, tuple) else output)
+
+    device = next(model.parameters()).device
+    handle = block.register_forward_hook(stop)
+    try:
+        model(**{name: tensor.to(device) for name, tensor in inputs.items()})
+    except Reached as reached:
+        return reached.output
+    finally:
+        handle.remove()
+    raise AssertionError("the block was not called")
+
+
+def freeze_before(model: nn.Module, last: nn.Module, inputs: Mapping[str, Tensor]) -> None:
+    """Freeze the weights of every module that is called until `last` is done with these inputs."""
+    called: dict[int, nn.Module] = {}
+    with _noting(model, called), torch.no_grad():
+        output_of(model, last, inputs)
+    for module in called.values():
+        for weight in module.parameters(recurse=False):
+            weight.requires_grad = False
+
+
+@contextmanager
+def _noting(model: nn.Module, called: dict[int, nn.Module]) -> Iterator[None]:
+    def note(module: nn.Module, _: Any) -> None:
+        called[id(module)] = module
+
+    handles = [module.register_forward_pre_hook(note) for module in model.modules()]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
