@@ -27,6 +27,8 @@ from benchmark.models.typicality import Reference, paired_auroc
 from benchmark.results.statistics import Interval
 from benchmark.run.workbench import open_setting
 from benchmark.settings.configuration import compose
+from benchmark.training.tiny import TinyModel
+from tasks.planted import Planted
 from tests import text_models
 
 
@@ -114,8 +116,6 @@ def test_natural_texts_of_a_model_are_as_strange_as_others_that_it_has_not_seen(
 def test_tokens_that_are_shuffled_between_texts_are_nonsense(read):
     """Each token of a text gives its place to one that is drawn from all texts, with the states that this one has in all
     layers in its own text. No text has such tokens side by side: each has read all others of its text.
-
-    Words that are shuffled before the model reads them are other texts of this kind, and as typical as any.
     """
     reference, natural, _ = read
     tokens = np.concatenate(natural)[np.random.default_rng(0).permutation(sum(map(len, natural)))]
@@ -125,6 +125,33 @@ def test_tokens_that_are_shuffled_between_texts_are_nonsense(read):
     own, other = (typical.strangeness(largest(texts)) for texts in (natural, shuffled))
     assert auroc(own, other) > 0.9
     assert verdict(told_apart(own, [other], 0, "")) == OUT
+
+
+@pytest.mark.thorough
+def test_known_words_in_another_order_or_company_look_nearly_as_typical(tmp_path, monkeypatch):
+    """What the statistic does not see: it reads the largest value of each dimension, wherever it stands in a text."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    source = TinyModel(layers=2, heads=2, hidden=32, intermediate=32, vocab_size=400, steps=150, batch_size=16)
+    task = Planted(train=1500, validation=40, test=120)
+    model, draw = load_model(source.resolve(task), device="cpu"), np.random.default_rng(0)
+
+    def strange(texts):
+        read = [
+            states_of(model, model.encode(texts[start : start + 40]).tensors)[0] for start in range(0, len(texts), 40)
+        ]
+        return np.concatenate(read)
+
+    natural = [example.inputs for example in task.split("test")]
+    pool = draw.permutation(np.concatenate(natural))
+    others = {
+        "within texts": [draw.permutation(words) for words in natural],
+        "between texts": np.split(pool, np.cumsum([len(words) for words in natural])[:-1]),
+    }
+    typical = Reference.of(strange([" ".join(example.inputs) for example in task.split("train")[:400]]))
+    own = typical.strangeness(strange([" ".join(words) for words in natural]))
+    for name, texts in others.items():
+        found = typical.strangeness(strange([" ".join(words) for words in texts]))
+        assert auroc(own, found) < 0.65, name
 
 
 def test_verdicts():
