@@ -99,7 +99,20 @@ def test_what_a_comparison_leaves(place, tmp_path, monkeypatch):
         assert rows["uid"].nunique() == 12
         assert len(json.loads((cell / "heatmap.json").read_text())) == 12
     table = pd.read_csv(comparison.folder / "leaderboard.csv")
-    names = ["task", "model", "method", "evaluation", "metric", "value", "low", "high", "n", "constant", "tied"]
+    names = [
+        "task",
+        "model",
+        "method",
+        "evaluation",
+        "metric",
+        "value",
+        "low",
+        "high",
+        "n",
+        "constant",
+        "half_constant",
+        "tied",
+    ]
     assert list(table.columns) == names
     assert set(table["method"]) == {"probe", "raw_attention"}
     costs = [store.read_record(cell).cost for cell in comparison.cells]

@@ -16,10 +16,12 @@ class Ties(NamedTuple):
 
     Attributes:
         constant: 1 where all rated units have one and the same score, and there are at least two; else 0.
+        half: 1 where at least half of the rated units have one and the same score, and these are at least two; else 0.
         tied: share of the rated units that share their score with another one; 0 where none is rated.
     """
 
     constant: Float[Tensor, "N"]
+    half: Float[Tensor, "N"]
     tied: Float[Tensor, "N"]
 
 
@@ -30,8 +32,12 @@ def ties(scores: Float[Tensor, "*n U"], rated: Bool[Tensor, "*n U"]) -> Ties:
     shared = torch.nn.functional.pad(equal, (1, 0)) | torch.nn.functional.pad(equal, (0, 1))
     n = rated.sum(-1)
     constant = (n > 1) & (equal.sum(-1) == n - 1)
+    places = torch.arange(ordered.shape[-1], device=ordered.device).expand(ordered.shape)
+    first = places.masked_fill(torch.nn.functional.pad(equal, (1, 0)), 0).cummax(-1).values  # of the units of one score
+    most = (places - first + 1).amax(-1) if ordered.shape[-1] else n
+    half = (most > 1) & (2 * most >= n)
     tied = shared.sum(-1).double() / n.clamp(min=1)
-    return Ties(constant.double().flatten(), tied.flatten())
+    return Ties(constant.double().flatten(), half.double().flatten(), tied.flatten())
 
 
 def ties_of(batch: Batch, attribution: Attribution, evaluation: Evaluation) -> Ties:

@@ -30,10 +30,11 @@ from benchmark.results.trust import Trust, told_of
 
 COLUMNS = (
     "task", "model", "method", "evaluation", "metric", "x", "value", "low", "high", "n", "higher_is_better", "headline",
-    "dash", "remark", "title", "short", "meaning", "kind", "constant", "tied", "least", "most", "trust", "doubt",
-    "removals",
+    "dash", "remark", "title", "short", "meaning", "kind", "constant", "half_constant", "tied", "least", "most", "trust",
+    "doubt", "removals",
 )  # fmt: skip
-CSV_COLUMNS = ("task", "model", "method", "evaluation", "metric", "value", "low", "high", "n", "constant", "tied")
+TIES = ("constant", "half_constant", "tied")
+CSV_COLUMNS = ("task", "model", "method", "evaluation", "metric", "value", "low", "high", "n", *TIES)
 CURVE_COLUMNS = ("task", "model", "method", "evaluation", "metric", "x", "value", "low", "high", "n")
 NOT_RUN = "this test was not run for the method"
 NO_TEST = "no test was run"
@@ -122,7 +123,7 @@ def _cell_rows(
     place = {"task": cell.task, "model": cell.model, "method": cell.method}
     for shown, metrics in declared.items():
         own = cell.evaluation(shown)
-        ties = {"constant": None, "tied": None} if own is None else {"constant": own.constant, "tied": own.tied}
+        ties = {name: None if own is None else getattr(own, name) for name in TIES}
         test = {"evaluation": shown, "kind": kinds[shown], **ties}
         yield from (place | test | row for row in _test_rows(cell, shown, metrics))
     if not declared:
@@ -192,7 +193,7 @@ def frame(
 
 def _as_frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     table = pd.DataFrame(rows, columns=list(COLUMNS)).astype({"headline": bool, "n": np.int64})
-    for name in ("constant", "tied"):
+    for name in TIES:
         table[name] = table[name].astype(float)
     for name in ("higher_is_better", "dash", "remark"):  # pandas would turn None into NaN
         table[name] = pd.Series([row[name] for row in rows], dtype=object)
@@ -206,10 +207,10 @@ def read_leaderboard(cells: Sequence[Path]) -> pd.DataFrame:
         One row per figure: task, model, method, evaluation, metric, x (NaN for scalars), value, low, high (NaN where
         there is no interval), n, higher_is_better (None: not ranked), headline, dash, remark (what must be known of the
         figure, or None), title, short and meaning of the metric, the kind of its test (empty where it has none), the
-        share of the examples on which the method's map is constant there and the mean share of tied units (`constant`,
-        `tied`; NaN where the test reads no scores), the metric's least and largest possible value (`least`, `most`), and
-        what is known of its test here (`trust`, its column's place; `doubt`, why it is not to be trusted; `removals`,
-        whether the model knows what these leave).
+        shares of the examples on which the method's map is constant there, or half of its units have one score, and the
+        mean share of tied units (`constant`, `half_constant`, `tied`; NaN where the test reads no scores), the metric's
+        least and largest possible value (`least`, `most`), and what is known of its test here (`trust`, its column's place;
+        `doubt`, why it is not to be trusted; `removals`, whether the model knows what these leave).
         A scalar that a method could not serve has a row too: value NaN, n 0 and the reason in `dash`. Rows stand in the
         order of the tables: methods from best to worst (`arrangement.ORDER`), tests by kind.
 

@@ -21,7 +21,7 @@ from benchmark.report.curve_figures import curve_files
 from benchmark.report.graphs import graph_files
 from benchmark.report.image_figures import image_files
 from benchmark.report.latex import latex_files
-from benchmark.report.leaderboard import CSV_COLUMNS, CURVE_COLUMNS, frame, groups
+from benchmark.report.leaderboard import CSV_COLUMNS, CURVE_COLUMNS, TIES, frame, groups
 from benchmark.report.markdown import markdown
 from benchmark.report.naming import Names, with_titles
 from benchmark.report.page.document import comparison_page
@@ -176,7 +176,7 @@ def _method(cell: NamedCell, rows: Sequence[Mapping[Any, Any]]) -> dict[str, Any
         "cost": asdict(record.cost),
         "figures": [
             {"test": row["evaluation"]}
-            | {key: row[key] for key in ("metric", "value", "low", "high", "n", "dash", "remark", "constant", "tied")}
+            | {key: row[key] for key in ("metric", "value", "low", "high", "n", "dash", "remark", *TIES)}
             for row in rows
         ],
     }

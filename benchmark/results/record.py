@@ -140,6 +140,8 @@ class EvaluationRecord:
         about: its kind, place and title.
         constant: share of the explanations of which all rated units have one and the same score, after what the test does
             to scores; None of a test that reads neither tokens nor classes, and of a dash.
+        half_constant: share of those of which at least half of the units have one and the same score; None likewise, and in
+            records of earlier releases.
         tied: mean share of the rated units of an explanation that share their score with another one; None likewise.
     """
 
@@ -158,6 +160,7 @@ class EvaluationRecord:
     rows: str
     about: About = About()
     constant: float | None = None
+    half_constant: float | None = None
     tied: float | None = None
 
     def metric(self, name: str) -> Metric:
@@ -199,9 +202,17 @@ class EvaluationRecord:
         constant, tied = self.constant, self.tied
         if constant is None and tied is None:
             return
-        if constant is None or tied is None or not 0 <= constant <= tied + _TOLERANCE <= 1 + 2 * _TOLERANCE:
+        half = constant if self.half_constant is None else self.half_constant
+        if (
+            constant is None
+            or tied is None
+            or half is None
+            or not 0 <= constant <= tied + _TOLERANCE <= 1 + 2 * _TOLERANCE
+            or not constant <= half + _TOLERANCE <= 1 + 2 * _TOLERANCE
+        ):
             raise ValueError(
-                f"{name}: constant {constant} and tied {tied} are no shares of explanations and of their units"
+                f"{name}: constant {constant}, half constant {half} and tied {tied} are no shares of explanations and of "
+                "their units"
             )
 
 

@@ -231,7 +231,7 @@ def _is_current(test: EvaluationRecord | None, evaluation: Evaluation, digest: s
     """Whether the record says of a test what it would say today; one of before ties were counted does not."""
     if test is None or (test.digest, test.statistics) != (digest, statistics.VERSION):
         return False
-    return test.tied is not None or test.dash is not None or evaluation.reads not in READ_TIES
+    return test.half_constant is not None or test.dash is not None or evaluation.reads not in READ_TIES
 
 
 def _attributions(cell: Cell) -> Ragged | None:

@@ -61,7 +61,7 @@ def evaluate(cell: Cell, name: str, evaluation: Evaluation, stored: Share | None
         ValueError: a figure is outside of the bounds of its metric, or counts more examples than there are.
     """
     figures: tuple[Figure, ...] = ()
-    constant = tied = None
+    ties: dict[str, float] = {}
     dash, remark, rows = None, remark_of(cell, evaluation), NOTHING
     scoped = evaluation
     try:
@@ -69,7 +69,7 @@ def evaluate(cell: Cell, name: str, evaluation: Evaluation, stored: Share | None
         tested = rows_of_test(cell, evaluation) if stored is None else stored
         figures = tuple(reduced(scoped, tested))
         rows, remark = tested, _joined(remark, scoped.caution(figures))
-        constant, tied = shares_of_ties(cell, scoped)
+        ties = shares_of_ties(cell, scoped)
     except NotApplicable as answer:
         dash, remark = str(answer), None
     record = EvaluationRecord(
@@ -87,8 +87,7 @@ def evaluate(cell: Cell, name: str, evaluation: Evaluation, stored: Share | None
         derived={} if rows is NOTHING else scoped.parts,
         rows=rows.digest,
         about=about_of(evaluation),
-        constant=constant,
-        tied=tied,
+        **ties,
     )
     record.check(name, cell.data.facts.n)
     return record, rows
@@ -133,21 +132,21 @@ def _joined(*remarks: str | None) -> str | None:
     return "; ".join(filter(None, remarks)) or None
 
 
-def shares_of_ties(cell: Cell, evaluation: Evaluation) -> tuple[float, float] | tuple[None, None]:
-    """Means of `Ties.constant` and `Ties.tied` over the explanations that the test reads; None where it reads no ranking.
+def shares_of_ties(cell: Cell, evaluation: Evaluation) -> dict[str, float]:
+    """What a record says of `Ties`: means over the explanations that the test reads; nothing where it reads no ranking.
 
     Raises:
         NotApplicable: the method does not give what the test reads.
     """
     if evaluation.reads not in READ_TIES:
-        return None, None
+        return {}
     stored = cell.classes() if evaluation.reads == "classes" else cell.explain(evaluation.target)
     found = [
         ties_of(batch, padded(stored, cell.data.start(index), batch), evaluation)
         for index, batch in enumerate(cell.data.batches)
     ]
-    constant, tied = (float(torch.cat(part).mean()) for part in zip(*found, strict=True))
-    return constant, tied
+    constant, half, tied = (float(torch.cat(part).mean()) for part in zip(*found, strict=True))
+    return {"constant": constant, "half_constant": half, "tied": tied}
 
 
 def reworded(cell: Cell, test: EvaluationRecord, evaluation: Evaluation) -> EvaluationRecord:

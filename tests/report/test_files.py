@@ -63,7 +63,20 @@ def test_equal_cells_give_equal_bytes_wherever_they_lie(report, comparison, tmp_
 def test_the_csv_holds_the_scalars_and_the_curves_theirs(report, comparison):
     table = read_leaderboard(comparison[1])
     scalars = pd.read_csv(report[0] / "leaderboard.csv")
-    names = ["task", "model", "method", "evaluation", "metric", "value", "low", "high", "n", "constant", "tied"]
+    names = [
+        "task",
+        "model",
+        "method",
+        "evaluation",
+        "metric",
+        "value",
+        "low",
+        "high",
+        "n",
+        "constant",
+        "half_constant",
+        "tied",
+    ]
     assert list(scalars.columns) == names
     expected = table[table["x"].isna()].reset_index(drop=True)
     pd.testing.assert_frame_equal(scalars, expected[list(scalars.columns)], check_dtype=False)

@@ -268,14 +268,16 @@ def test_ties_are_in_the_record_and_of_an_earlier_one_are_counted_without_a_test
 
     record = store.read_record(cell)
     test, edges = (record.evaluations[name] for name in ("rationale", "attribution_graph"))
-    assert 0 <= test.constant <= test.tied <= 1
-    assert (edges.constant, edges.tied) == (None, None)
+    assert 0 <= test.constant <= test.half_constant <= 1
+    assert test.constant <= test.tied <= 1
+    assert (edges.constant, edges.half_constant, edges.tied) == (None, None, None)
     monkeypatch.setattr("benchmark.run.testing.rows_of_test", never)
-    earlier = {name: replace(test, constant=None, tied=None) for name, test in record.evaluations.items()}
-    commits.write_record(cell, replace(record, evaluations=earlier))
-    place.run(cell.parents[2], *TESTS)
-    again = store.read_record(cell).evaluations["rationale"]
-    assert (again.constant, again.tied) == (test.constant, test.tied)
+    for missing in ({"half_constant": None}, {"constant": None, "half_constant": None, "tied": None}):
+        earlier = {name: replace(test, **missing) for name, test in record.evaluations.items()}
+        commits.write_record(cell, replace(record, evaluations=earlier))
+        place.run(cell.parents[2], *TESTS)
+        again = store.read_record(cell).evaluations["rationale"]
+        assert (again.constant, again.half_constant, again.tied) == (test.constant, test.half_constant, test.tied)
 
 
 def test_a_cell_whose_name_is_equal_by_chance_is_not_taken_for_another(place, cell):
