@@ -15,7 +15,7 @@ import yaml
 from benchmark.report.cells import load_cells
 from benchmark.results.wording import number
 from docs.archive import FACTS
-from docs.results import KINDS, TABLES, Block, Results, block_of, main, tables_of
+from docs.results import DOCS, KINDS, TABLES, Block, Results, block_of, main, tables_of
 from tests.conftest import REPOSITORY, shared
 from tests.report.folders import Plan, write_cells
 
@@ -111,7 +111,9 @@ def test_columns_of_analyses_are_those_that_they_write_today(name, patterns):
     assert [column for column in columns(name) if not patterns.fullmatch(column)] == []
 
 
-OF_KNOWN_TRUTH = {"agrees with the truth", "accuracy lost", "evidence hidden at 0.5"}
+OF_KNOWN_TRUTH = {
+    "agrees with the truth", "accuracy lost", "evidence hidden at 0.5", "accuracy without evidence at 0.5",
+}  # fmt: skip
 """Columns that only comparisons whose truth is known have."""
 
 
@@ -211,6 +213,19 @@ def test_a_reader_can_have_kept_rows_computed_anew(name, tmp_path, capsys):
 def shown_table(comparison, name):
     table = pd.read_csv(TABLES / comparison / f"table-{name}.csv")
     return table.set_index([*table.columns[: list(table.columns).index("metric")], "metric"])["value"]
+
+
+def test_the_debate_says_of_its_test_by_removal_what_is_found_of_that_test():
+    """Beside each of its three verdicts, in the order of the page: the planted reviews, SST-2 and the movies."""
+    said = re.findall(
+        r"`which_test` gives it the verdict \*([^*]+)\*", (DOCS / "debate.md").read_text(encoding="utf-8")
+    )
+    found = []
+    for comparison in ("which_test", "which_test_sst2", "which_test_movies"):
+        table = pd.read_csv(TABLES / comparison / "table-which_test.csv")
+        test = "accuracy AUC, most relevant first (perturbation)"
+        found.append(table[(table["test"] == test) & (table["metric"] == "so")]["note"].item())
+    assert said == found
 
 
 @pytest.mark.parametrize("comparison", ["masked_training", "masked_training_digits"])

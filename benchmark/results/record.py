@@ -140,8 +140,8 @@ class EvaluationRecord:
         about: its kind, place and title.
         constant: share of the explanations of which all rated units have one and the same score, after what the test does
             to scores; None of a test that reads neither tokens nor classes, and of a dash.
-        half_constant: share of those of which at least half of the units have one and the same score; None likewise, and in
-            records of earlier releases.
+        half_constant: share of the explanations of which at least half of the rated units, and at least two, have one and
+            the same score; None likewise, and in records of earlier releases.
         tied: mean share of the rated units of an explanation that share their score with another one; None likewise.
     """
 
@@ -200,7 +200,7 @@ class EvaluationRecord:
 
     def _check_ties(self, name: str) -> None:
         constant, tied = self.constant, self.tied
-        if constant is None and tied is None:
+        if constant is None and tied is None and self.half_constant is None:
             return
         half = constant if self.half_constant is None else self.half_constant
         if (

@@ -228,7 +228,7 @@ def _in_one_order(
 
 
 def _is_current(test: EvaluationRecord | None, evaluation: Evaluation, digest: str) -> bool:
-    """Whether the record says of a test what it would say today; one of before ties were counted does not."""
+    """Whether the record says of a test what it would say today; one of before half constant maps were counted does not."""
     if test is None or (test.digest, test.statistics) != (digest, statistics.VERSION):
         return False
     return test.half_constant is not None or test.dash is not None or evaluation.reads not in READ_TIES

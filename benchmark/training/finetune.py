@@ -56,9 +56,9 @@ class Recipe:
         max_length: tokens of an example; None for the model's window.
         freeze: blocks that stay as they are, and everything before them. Those of an image model read each image once, and
             training goes on from what they make of it. 0: all weights are trained.
-        read_once: the frozen blocks of a text model read each text once, too, without dropout; what they make of all texts
-            is held in memory, 4 bytes × tokens × hidden size. Faster from the second epoch on. Not with `mask_share`, as
-            words are hidden anew in every batch.
+        read_once: the frozen blocks of a text model read each text once, too, without dropout, and no epoch runs them; what
+            they make of all texts is held in memory, 4 bytes × tokens × hidden size. Not with `mask_share`, as words are
+            hidden anew in every batch.
         checks_per_epoch: how often validation accuracy is measured and a checkpoint written.
         patience: training stops after so many checks without a better accuracy.
         mask_share: in half of a batch's texts the mask token replaces a share of the tokens that is drawn from
@@ -424,6 +424,10 @@ def _only_of_texts(recipe: Recipe) -> None:
     """UserError for what the recipe asks for and images do not have."""
     if recipe.mask_share:
         raise UserError(f"recipe.mask_share={recipe.mask_share} hides words, and the base reads images; leave it at 0")
+    if recipe.read_once:
+        raise UserError(
+            "recipe.read_once=true is for texts: with frozen blocks images are always read once; leave it at false"
+        )
     if recipe.group_by_length:
         raise UserError(
             "recipe.group_by_length=true sorts texts by their length, and the base reads images; leave it at false"

@@ -15,6 +15,11 @@ from benchmark.models.blocks import Reached
 _AT_ONCE = 32  # examples that the frozen blocks read at once
 _EQUAL = 1e-4  # logits of float32 whose padding differs
 
+
+class CannotGoOn(Exception):  # noqa: N818  # it says what is so
+    """Training cannot go on from what a block makes of texts: it has another form, or is not all that later blocks read."""
+
+
 Item = Mapping[str, Any]
 Collate = Callable[[Sequence[Item]], Mapping[str, Tensor]]
 
@@ -33,14 +38,19 @@ def last_frozen(model: nn.Module, source: str, freeze: int) -> nn.Module:
 
 
 def read_once(model: nn.Module, last: nn.Module, items: Any, collate: Collate, what: str) -> list[dict[str, Any]]:
-    """Each example with what the blocks up to `last` make of it (`states` [T, d], without padding), in place of its pixels.
+    """Each example with what the blocks up to `last` make of it: `states` [T, d], without padding. Pixels are dropped.
+
+    The model is moved to the GPU where there is one, and reads in evaluation.
 
     Args:
-        model: reads the examples as it is, in evaluation.
+        model: of the examples.
         last: of the frozen blocks.
         items: a sequence of mappings of model inputs and `labels`; each is asked for once.
         collate: makes a batch of some of them.
         what: they are, for who waits.
+
+    Raises:
+        CannotGoOn: the states of texts are not told apart from their padding by an attention mask.
     """
     kept: list[dict[str, Any]] = []
     model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
@@ -48,7 +58,10 @@ def read_once(model: nn.Module, last: nn.Module, items: Any, collate: Collate, w
         for start in range(0, len(items), _AT_ONCE):
             chunk = [items[index] for index in range(start, min(start + _AT_ONCE, len(items)))]
             batch = {name: tensor for name, tensor in collate(chunk).items() if name != "labels"}
-            states, mask = output_of(model, last, batch).cpu(), batch.get("attention_mask")
+            states = output_of(model, last, batch).cpu()
+            mask = None if "pixel_values" in batch else batch.get("attention_mask")
+            if "pixel_values" not in batch and (mask is None or mask.shape != states.shape[:2]):
+                raise CannotGoOn
             for row, item in enumerate(chunk):
                 own = states[row] if mask is None else states[row][mask[row].bool()]
                 kept.append({name: value for name, value in item.items() if name != "pixel_values"} | {"states": own})
@@ -70,63 +83,93 @@ def with_states(collate: Collate) -> Collate:
     return collated
 
 
-def go_on_from(model: Any, last: nn.Module, shape: Sequence[int] | None = None) -> None:
+def go_on_from(
+    model: Any, last: nn.Module, inputs: Mapping[str, Tensor], shape: Sequence[int] | None = None
+) -> Callable[[], None]:
     """Let the model's forward take the states behind `last`: the blocks up to it pass on what they are given.
 
     Everything before them still runs, of images on black pixels of this shape, and its outcome is replaced.
+
+    Args:
+        model: of transformers.
+        last: of the frozen blocks.
+        inputs: of an example, with which it is seen whether blocks return states alone or a tuple with nothing else in it.
+        shape: of an image; None of texts.
+
+    Returns:
+        Undoes it.
     """
     blocks = next(part for part in model.modules() if isinstance(part, nn.ModuleList) and last in part)
     frozen = blocks[: list(blocks).index(last) + 1]
-    whole = model.forward
+    whole, made = model.forward, _made_by(model, last, inputs)
 
-    def forward(states: Tensor, labels: Tensor | None = None, **inputs: Tensor) -> Any:
-        given = states.to(next(model.parameters()).device)
+    def like(states: Tensor) -> Any:
+        return (states, *(None for _ in made[1:])) if isinstance(made, tuple) else states
 
-        def passed_on(_: nn.Module, __: Any, output: Any) -> Any:
-            return (given, *output[1:]) if isinstance(output, tuple) else given
-
-        handle = last.register_forward_hook(passed_on)
+    def forward(states: Tensor, labels: Tensor | None = None, **given: Tensor) -> Any:
+        states = states.to(next(model.parameters()).device)
+        handle = last.register_forward_hook(lambda *_: like(states))
         try:
-            before = inputs if shape is None else {"pixel_values": given.new_zeros((len(given), *shape))}
+            before = given if shape is None else {"pixel_values": states.new_zeros((len(states), *shape))}
             return whole(**before, labels=labels)
         finally:
             handle.remove()
 
     for block in frozen:
-        block.forward = lambda hidden, *_, **__: hidden
+        block.forward = lambda hidden, *_, **__: like(hidden)
     model.forward = forward
 
+    def undo() -> None:
+        for part in (model, *frozen):
+            del part.forward
 
-def check_going_on(model: Any, whole: Tensor, batch: Mapping[str, Tensor], source: str) -> None:
-    """Whether a model that goes on from states answers as it did before.
+    return undo
+
+
+def check_going_on(
+    model: Any, last: nn.Module, items: Sequence[Item], collate: Collate, inputs: Mapping[str, Tensor]
+) -> None:
+    """Does a model that goes on from the states of some texts answer as it does where it reads them?
 
     Args:
-        model: after `go_on_from`.
-        whole: what it answered before.
-        batch: the same examples with their states.
-        source: of the model.
+        model: of transformers; it is as it was afterwards.
+        last: of the frozen blocks.
+        items: texts of several lengths.
+        collate: makes a batch of them.
+        inputs: as for `go_on_from`.
 
     Raises:
-        UserError: it does not, as where a block passes on more than its states.
+        CannotGoOn: it does not.
     """
+    batch = {name: tensor for name, tensor in collate(items).items() if name != "labels"}
     device = next(model.parameters()).device
+    with torch.no_grad():
+        whole = model.eval()(**{name: tensor.to(device) for name, tensor in batch.items()}).logits
+    kept = with_states(collate)(read_once(model, last, items, collate, "first texts"))
+    undo = go_on_from(model, last, inputs)
     try:
         with torch.no_grad():
-            found = model(**{name: tensor.to(device) for name, tensor in batch.items() if name != "labels"}).logits
-    except (TypeError, IndexError, RuntimeError, ValueError):
-        found = None
-    if found is None or found.shape != whole.shape or not torch.allclose(found, whole, atol=_EQUAL, rtol=_EQUAL):
-        raise UserError(
-            f"recipe.read_once=true: the base {source} cannot go on from what its first blocks make of a text; leave it at "
-            "false"
-        )
+            found = model(**{name: tensor.to(device) for name, tensor in kept.items() if name != "labels"}).logits
+    except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        raise CannotGoOn from error  # a block gives more than states
+    finally:
+        undo()
+    if found.shape != whole.shape or not torch.allclose(found, whole, atol=_EQUAL, rtol=_EQUAL):
+        raise CannotGoOn
 
 
 def output_of(model: nn.Module, block: nn.Module, inputs: Mapping[str, Tensor]) -> Float[Tensor, "B T D"]:
     """The states behind a block; the pass ends there."""
+    made = _made_by(model, block, inputs)
+    states: Tensor = made[0] if isinstance(made, tuple) else made
+    return states
+
+
+def _made_by(model: nn.Module, block: nn.Module, inputs: Mapping[str, Tensor]) -> Any:
+    """All that a block gives."""
 
     def stop(_: nn.Module, __: Any, output: Any) -> None:
-        raise Reached(output[0] if isinstance(output, tuple) else output)
+        raise Reached(output)
 
     device = next(model.parameters()).device
     handle = block.register_forward_hook(stop)

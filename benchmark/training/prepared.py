@@ -28,7 +28,15 @@ from benchmark.models.images import Losses, Patch, in_colours, without_patches
 from benchmark.models.loading import NO_LIMIT
 from benchmark.models.special_tokens import read_as_words
 from benchmark.models.weights import from_source, load_weights
-from benchmark.training.frozen import check_going_on, freeze_before, go_on_from, last_frozen, read_once, with_states
+from benchmark.training.frozen import (
+    CannotGoOn,
+    check_going_on,
+    freeze_before,
+    go_on_from,
+    last_frozen,
+    read_once,
+    with_states,
+)
 from benchmark.training.trainer import all_masked, masked, texts_of, with_hidden
 from benchmark.types import Example, Task
 
@@ -153,12 +161,17 @@ def prepare_texts(
         inputs = {name: tensor for name, tensor in collate(train[:2]).items() if name != "labels"}
         freeze_before(model, last, inputs)
         if once:
-            train, validation = (read_once(model, last, items, collate, "texts") for items in (train, validation))
-            with torch.no_grad():
-                whole = model(**{name: tensor.to(model.device) for name, tensor in inputs.items()}).logits
-            go_on_from(model, last)
+            ordered = sorted(train, key=lambda item: len(item["input_ids"]))
+            try:
+                check_going_on(model, last, [ordered[0], ordered[-1]], collate, inputs)
+                train, validation = (read_once(model, last, items, collate, "texts") for items in (train, validation))
+            except CannotGoOn as error:
+                raise UserError(
+                    f"recipe.read_once=true: the base {source} cannot go on from what its first blocks make of a text; "
+                    "leave it at false"
+                ) from error
+            go_on_from(model, last, inputs)
             collate = with_states(collate)
-            check_going_on(model, whole, collate(train[:2]), source)
     return Prepared(model, tokenizer, train, validation, collate, masks)
 
 
@@ -203,12 +216,12 @@ def prepare_images(task: Task, source: str, config: Any, seed: int, freeze: int)
     train, validation = (Images(task.split(split), processor, channels, patch) for split in ("train", "validation"))
     if freeze == 0:
         return Prepared(model, processor, train, validation, default_data_collator)
-    last, shape = last_frozen(model, source, freeze), train[0]["pixel_values"].shape
+    last, first = last_frozen(model, source, freeze), train[0]["pixel_values"]
     states, held_out = (
         read_once(model, last, images, default_data_collator, "images") for images in (train, validation)
     )
-    freeze_before(model, last, {"pixel_values": train[0]["pixel_values"][None]})
-    go_on_from(model, last, shape)
+    freeze_before(model, last, {"pixel_values": first[None]})
+    go_on_from(model, last, {"pixel_values": first[None]}, first.shape)
     return Prepared(model, processor, states, held_out, default_data_collator)
 
 

@@ -49,6 +49,8 @@ def test_a_record_holds_shares():
     evaluation_record(constant=0.25, tied=0.5).check("t", 1)
     evaluation_record(constant=0.0, tied=1.0).check("t", 1)
     evaluation_record(constant=0.25, half_constant=0.25, tied=0.5).check("t", 1)
+    with pytest.raises(ValueError, match=r"t: constant .* no shares"):
+        evaluation_record(half_constant=0.5).check("t", 1)
     for half in (0.2, 1.5, float("nan")):
         with pytest.raises(ValueError, match=r"t: constant .* no shares"):
             evaluation_record(constant=0.25, half_constant=half, tied=0.5).check("t", 1)

@@ -96,7 +96,8 @@ AGAIN = ("ladder", "shift of one share", "shift of five shares", "τ_b of two se
 """What is asked again of tests and explainers, each with a figure and an interval."""
 
 STEPS = (0.0, 0.3, 1.0)
-"""How much there is to find: of each rung, of a removal, of a setting (less of it), of two explanations."""
+"""How much there is to find: what a whole ladder costs, how far a removal moves an example, the noise of another setting,
+and what an explanation under fresh weights keeps."""
 
 _DRAWS, _WORDS = 5, 20
 
@@ -130,7 +131,9 @@ def coverage_again(figure: str, n: int, step: float, trials: int = TRIALS) -> tu
 
 
 def verdicts_again(n: int, trials: int = TRIALS) -> Mapping[str, float]:
-    """How often it is said, where there is nothing, that a removal leads out, and that scores show the input alone."""
+    """How often each verdict is given where a removal of five shares leaves examples as strange as they were on average, and
+    where explanations under fresh weights are noise: two independent ones stand for ρ and for ρ of magnitudes.
+    """
     draw = np.random.default_rng([n, 1])
     shifts = [one_of(AGAIN[2], draw, n, 0.0) for _ in range(trials)]
     scores = [[one_of(AGAIN[4], draw, n, 0.0) for _ in range(2)] for _ in range(trials)]

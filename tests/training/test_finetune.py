@@ -186,7 +186,6 @@ def command(base: Path, out: Path, *more: str) -> list[str]:
         "learning_rate=1e-3",
         "checks_per_epoch=6",
         "patience=1000",
-        "mask_share=0.5",
     ]
     overrides = [*(f"task.{s}" for s in settings), *(f"recipe.{s}" for s in recipe)]
     return [sys.executable, "-m", "benchmark.train", f"model.path={base}", f"out={out}", *overrides]
@@ -194,7 +193,9 @@ def command(base: Path, out: Path, *more: str) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.thorough
-@pytest.mark.parametrize("more", [(), ("group_by_length=true",)])
+@pytest.mark.parametrize(
+    "more", [("mask_share=0.5",), ("mask_share=0.5", "group_by_length=true"), ("freeze=1", "read_once=true")]
+)
 def test_killed_training_goes_on_and_ends_as_an_undisturbed_one(
     base: Path, tmp_path: Path, more: tuple[str, ...]
 ) -> None:

@@ -93,6 +93,8 @@ def test_what_is_learned_is_which_option_is_right(base, tmp_path):
     logits = model.run(batch).logits.numpy()
     found = choices_right(logits, np.array([example.label for example in examples]), 3)
     assert record["accuracy"]["validation"] == pytest.approx(found.mean())
+    once = replace(RECIPE, epochs=1, freeze=1, read_once=True)
+    assert finetune(TASK, str(base), tmp_path / "once", once)["steps"] == 20
     plain = finetune(TASK, str(base), tmp_path / "plain", replace(RECIPE, epochs=1, loss="examples"))
     assert "loss" not in plain["recipe"]
 

@@ -93,7 +93,7 @@ def test_going_on_from_kept_states_is_the_whole_model(tmp_path):
             expected = model(pixel_values=pixels).logits
             last = frozen.last_frozen(model, "base", freeze)
             states = frozen.output_of(model, last, {"pixel_values": pixels})
-            frozen.go_on_from(model, last, pixels.shape[1:])
+            frozen.go_on_from(model, last, {"pixel_values": pixels}, pixels.shape[1:])
             assert torch.equal(model(states).logits, expected)
 
 
@@ -120,6 +120,8 @@ def test_what_is_refused(tmp_path):
         finetune(TASK, str(base), tmp_path / "out", replace(RECIPE, freeze=4))
     with pytest.raises(UserError, match=r"recipe\.mask_share=0\.5 hides words, and the base reads images"):
         finetune(TASK, str(base), tmp_path / "out", replace(RECIPE, mask_share=0.5))
+    with pytest.raises(UserError, match=r"recipe\.read_once=true is for texts"):
+        finetune(TASK, str(base), tmp_path / "out", replace(RECIPE, freeze=1, read_once=True))
     with pytest.raises(UserError, match=r"recipe\.group_by_length=true sorts texts .* the base reads images"):
         finetune(TASK, str(base), tmp_path / "out", replace(RECIPE, group_by_length=True))
     with pytest.raises(UserError, match="holds no image to train on"):

@@ -6,18 +6,37 @@ from dataclasses import replace
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import AutoConfig, AutoModelForSequenceClassification, BertModel
+from transformers import (
+    AutoConfig,
+    AutoModelForSequenceClassification,
+    BertModel,
+    DebertaV2Config,
+    GPT2Config,
+    LongformerConfig,
+    ModernBertConfig,
+)
+from transformers.models.bert.modeling_bert import BertLayer
 
 from benchmark.errors import UserError
 from benchmark.models import load_model
 from benchmark.settings.declared import SettingError
-from benchmark.training import frozen, prepared
+from benchmark.training import prepared
 from benchmark.training.finetune import FineTuned, Recipe, finetune
 from benchmark.training.prepared import config_for, prepare_texts
 from tasks.planted import Planted
+from tests.text_models import VOCABULARY as WORDS
 from tests.text_models import save_bert
 
 TASK = Planted(train=40, validation=12, test=12)
+VOCABULARY = len(WORDS)
+SIZES = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 16,
+    "max_position_embeddings": 70,
+}
 RECIPE = Recipe(epochs=3, batch_size=8, learning_rate=1e-3, checks_per_epoch=1, patience=50, freeze=1)
 
 
@@ -56,15 +75,18 @@ def test_without_dropout_the_trained_weights_are_those_of_blocks_that_read_every
 
 
 def test_each_text_is_read_once_whatever_the_epochs(base, tmp_path, monkeypatch):
-    read, keep = [], frozen.output_of
+    """The first block itself runs on no batch of the training; the second, which is trained, on all of them."""
+    read, run = {}, BertLayer.forward
 
-    def counted(model, last, inputs):
-        read.append(len(inputs["input_ids"]))
-        return keep(model, last, inputs)
+    def counted(self, hidden, *more, **others):
+        read.setdefault(id(self), []).append(len(hidden))
+        return run(self, hidden, *more, **others)
 
-    monkeypatch.setattr(frozen, "output_of", counted)
+    monkeypatch.setattr(BertLayer, "forward", counted)
     finetune(TASK, str(base), tmp_path / "out", replace(RECIPE, read_once=True))
-    assert sum(read) == 40 + 12 + 2, "two of them once more, to see which weights are frozen"
+    first, second = (sum(rows) for rows in read.values())
+    assert first == 40 + 12 + 5 * 2, "and a few, to see which weights are frozen and whether going on is right"
+    assert second > 3 * 40
 
 
 @pytest.mark.parametrize("freeze", [1, 2])
@@ -105,23 +127,54 @@ def test_what_cannot_be_read_once_is_refused(settings):
         Recipe(read_once=True, **settings)
 
 
+CONFIGS = {
+    "modernbert": ModernBertConfig(
+        **SIZES, global_attn_every_n_layers=2, local_attention=8, pad_token_id=0, cls_token_id=2, sep_token_id=3
+    ),
+    "gpt2": GPT2Config(vocab_size=VOCABULARY, n_embd=16, n_layer=2, n_head=2, n_positions=64, pad_token_id=0),
+    "deberta_v2": DebertaV2Config(**SIZES, relative_attention=True, position_biased_input=False, pos_att_type=["p2c"]),
+}
+"""Blocks with masks of their own, of a decoder, and such as return a tuple."""
+
+
+def save(folder, config):
+    """A classifier of a family with the words of the small BERT."""
+    save_bert(folder, window=64)
+    torch.manual_seed(0)
+    AutoModelForSequenceClassification.from_config(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("family", CONFIGS)
+def test_models_of_other_families_go_on_from_states(tmp_path, family):
+    base = save(tmp_path / "base", CONFIGS[family])
+    made = prepare_texts(TASK, str(base), config_for(TASK, str(base)), 0, None, 1, once=True)
+    plain = prepare_texts(TASK, str(base), config_for(TASK, str(base)), 0, None, 1)
+    batches = [one.collate(one.train[:8]) for one in (made, plain)]
+    with torch.no_grad():
+        found, expected = (one.model.eval()(**batch).logits for one, batch in zip((made, plain), batches, strict=True))
+    assert torch.allclose(found, expected, atol=1e-5)
+
+
+def test_a_base_that_pads_within_itself_is_refused_with_a_line(tmp_path):
+    base = save(tmp_path / "base", LongformerConfig(**SIZES, attention_window=[4, 4], pad_token_id=0))
+    with pytest.raises(UserError, match=r"read_once=true: the base .* cannot go on from"):
+        prepare_texts(TASK, str(base), config_for(TASK, str(base)), 0, None, 1, once=True)
+
+
 def test_a_base_whose_blocks_pass_on_more_than_states_is_refused_with_a_line(base, monkeypatch):
-    """As where a block computes what later ones add to their attention."""
+    """As where the first block computes what later ones add to their states."""
     keep = AutoModelForSequenceClassification.from_pretrained
 
-    def adding(*arguments, **settings):
-        model = keep(*arguments, **settings)
-        second, told = model.bert.encoder.layer[1], {}
-        first = model.bert.encoder.layer[0].attention
-        first.register_forward_hook(lambda *_: told.update(called=True))
-        whole = second.forward
-        second.forward = lambda hidden, *more, **others: whole(
-            hidden + bool(told.pop("called", False)), *more, **others
-        )
+    def adding(auto, source, *, config, **_):
+        model = keep(source, config=config)
+        first, second = model.bert.encoder.layer
+        told, whole = {}, second.forward
+        model.bert.embeddings.register_forward_pre_hook(lambda *_: told.clear())
+        first.attention.register_forward_hook(lambda _, __, output: told.update(more=output[0]))
+        second.forward = lambda hidden, *more, **others: whole(hidden + told.get("more", 0), *more, **others)
         return model
 
-    monkeypatch.setattr(
-        prepared, "load_weights", lambda auto, source, **settings: adding(source, config=settings["config"])
-    )
+    monkeypatch.setattr(prepared, "load_weights", adding)
     with pytest.raises(UserError, match=r"read_once=true: the base .* cannot go on from"):
         prepare_texts(TASK, str(base), config_for(TASK, str(base)), 0, None, 1, once=True)

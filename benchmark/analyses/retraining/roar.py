@@ -53,8 +53,8 @@ class Explained:
         looks: what the order looks at.
         correct: by share, whether the models of each seed predict each tested example.
         leaks: by share, whether the places of what is hidden tell its label.
-        evidence: at the middle share, how much of the words that speak for any class is hidden in each example that has
-            some; None where nobody knows them.
+        evidence: at the middle share, the share of the words that speak for any class that is hidden, by seed and by
+            example that has some; None where nobody knows these words.
         rest: at the middle share, whether models that see none of these words predict each tested example by what else is
             left; None likewise.
     """
@@ -112,8 +112,8 @@ class Roar(Analysis):
     next class as for the predicted one, ρ ≥ .9), else *one side*, which may not be ranked with the others. Beside each
     accuracy stands `leak`, that of a logistic regression that sees nothing but how many words are hidden, which share, and
     where (ten bins). Where the task knows the words that speak for any class, two more figures are of the middle share: how
-    much of them an order hides, and the accuracy of models that see none of them. What these find above chance is told by
-    which other words an explanation hides.
+    much of them an order hides, and the accuracy of models that see none of them. What these find above the same figure of
+    random words is told by which other words an explanation hides.
 
     Controls: random words; the oracle (the marked words); where the task knows them, the words that speak for any class.
 
@@ -136,8 +136,8 @@ class Roar(Analysis):
 
     Source: Hooker et al. 2019; the recursive form Madsen et al. 2022; the leak of masks Rong et al. 2022.
     Cost: explanations of all splits, once for each method; trainings · (2 + shares · (methods + controls)) models, of which
-    nothing stays but the answers, and one more for each method and control where the task knows what speaks for a class;
-    with `recursive` explanations of all splits for each model, too.
+    nothing stays but the answers; trainings · (methods + controls) more where the task knows what speaks for a class; with
+    `recursive` explanations of all splits for each model, too.
     """
 
     version: ClassVar[int] = 2
@@ -216,7 +216,8 @@ class Roar(Analysis):
         ]
         examples = sum(size if most is None else min(most, size) for size, most in sizes)
         asked = 1 + self.recursive * self.trainings * (len(self._inner) - 1)
-        models = self._models(len(methods) + len(CONTROLS), known=bool(_known(self._students(context))))
+        known = bool(_known(self._students(context)))
+        models = self._models(len(methods) + len(CONTROLS) - (not known), known=known)
         return asked * examples * spent.explained(methods) + models * seconds
 
     def _models(self, orders: int, *, known: bool) -> int:
@@ -291,7 +292,7 @@ class Roar(Analysis):
 
         What the places of hidden units tell is kept in `told` for the next seed, where the order is the same.
         """
-        asked = self.recursive and name not in CONTROLS
+        asked = self._is_asked(name)
         answers, leaks, middle = {}, {}, {}
         for place, share in enumerate(self._inner):
             hidden = hidden_at(order, share)
@@ -331,7 +332,7 @@ class Roar(Analysis):
                 for metric, values in ((ACCURACY, one.correct), (LEAK, one.leaks))
             ]
             if one.evidence is not None and one.rest is not None:
-                gone = self._hidden(one.evidence)
+                gone = self._share_hidden(one.evidence, asked=self._is_asked(name))
                 lines.append(figure_line(labels, f"{HIDDEN} at {middle}", gone))
                 rest = crossed_interval(one.rest, bounds=_SHARE).mean
                 lines.append(figure_line(labels, f"{REST} at {middle}", rest))
@@ -359,7 +360,7 @@ class Roar(Analysis):
                 *(
                     [
                         "Accuracy without evidence: all words that speak for any class are hidden besides. What models find "
-                        "above the accuracy without any words is told by which other words an explanation hides."
+                        "above the same figure of random words is told by which other words an explanation hides."
                     ]
                     if any(one.rest is not None for one in found.values())
                     else []
@@ -369,11 +370,13 @@ class Roar(Analysis):
             ),
         )
 
-    def _hidden(self, evidence: SeedValues) -> Interval:
-        """Of the evidence; each seed hides the same unless its own model is asked."""
-        return (
-            crossed_interval(evidence, bounds=_SHARE).mean if self.recursive else interval(evidence[0], bounds=_SHARE)
-        )
+    def _is_asked(self, name: str) -> bool:
+        """Whether models that were trained again are asked what to hide next; else every seed hides the same."""
+        return self.recursive and name not in CONTROLS
+
+    def _share_hidden(self, evidence: SeedValues, *, asked: bool) -> Interval:
+        """The share of the evidence that is hidden; its interval is over seeds, too, where each hides its own."""
+        return crossed_interval(evidence, bounds=_SHARE).mean if asked else interval(evidence[0], bounds=_SHARE)
 
     def _area(self, one: Explained, ends: Sequence[SeedValues]) -> Float[NDArray[np.float64], "S N"]:
         values = np.stack([ends[0], *(one.correct[share] for share in self._inner), ends[1]])

@@ -570,7 +570,7 @@ def test_a_killed_run_goes_on_and_trains_nothing_twice(quick, tmp_path, monkeypa
     [
         (False, 1, True, 3 * (2 + (5 + 1) * (2 + 3))),
         (True, 1 + 3 * 4, True, 3 * (2 + (5 + 1) * (2 + 3))),
-        (False, 1, False, 3 * (2 + 5 * (2 + 3))),
+        (False, 1, False, 3 * (2 + 5 * (2 + 2))),
     ],
 )
 def test_what_it_foretells_by_hand(quick, monkeypatch, recursive, explained, known, trained):

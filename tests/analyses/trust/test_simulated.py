@@ -1,10 +1,10 @@
-"""Intervals and verdicts of a test of tests hold as often as docs/statistics.md says: its tables are what is computed."""
+"""Intervals and verdicts of a test of tests hold as often as docs/statistics.md says, of whose tables n = 20 is computed."""
 
 import pytest
 
 from benchmark.analyses.trust.randomised import FAILS
 from benchmark.analyses.trust.strange import OUT
-from benchmark.analyses.trust.which_test import CONTROLS, HALVES, TRUTH, USE
+from benchmark.analyses.trust.which_test import CONTROLS, HALVES, USE
 from tests.conftest import REPOSITORY
 from tests.simulations.trust import AGAIN, GAPS, SIZES, STEPS, coverage, coverage_again, of_noise, verdicts_again
 
@@ -57,5 +57,3 @@ def test_ten_tests_of_noise_are_hardly_ever_recommended():
     assert found["controls alone"] <= 0.06
     assert found[CONTROLS] <= 0.06
     assert found[HALVES] <= 0.06
-    (said,) = (line[1:] for line in LINES if line[0] == str(SIZES[0]) and len(line) == 6 and ":" not in line[-1])
-    assert found[TRUTH] == pytest.approx(float(said[2]), abs=4 * (0.25 / 8) ** 0.5)
