@@ -91,7 +91,7 @@ class Recipe:
 
     def __post_init__(self) -> None:
         if self.read_once and (not self.freeze or self.mask_share):
-            allowed = "false without frozen blocks, and where words are hidden (mask_share)"
+            allowed = "true with freeze above 0 and mask_share=0, else false"
             raise SettingError("read_once", self.read_once, allowed)
 
     def used(self) -> dict[str, Any]:
