@@ -33,6 +33,7 @@ from benchmark.settings.configuration import compose
 from benchmark.settings.making import make
 from tests import text_models, tiny_task
 from tests.conftest import REPOSITORY
+from tests.report.folders import CSV_COLUMNS
 
 LEADERBOARDS = ("leaderboard.csv", "leaderboard.md", "leaderboard.tex", "curves.csv")
 DEFAULTS = ("task=tiny_task", "model=hf", "tracking=none", "batch_size=4", "methods=[probe]", "evaluations=[rationale]")
@@ -99,21 +100,7 @@ def test_what_a_comparison_leaves(place, tmp_path, monkeypatch):
         assert rows["uid"].nunique() == 12
         assert len(json.loads((cell / "heatmap.json").read_text())) == 12
     table = pd.read_csv(comparison.folder / "leaderboard.csv")
-    names = [
-        "task",
-        "model",
-        "method",
-        "evaluation",
-        "metric",
-        "value",
-        "low",
-        "high",
-        "n",
-        "constant",
-        "half_constant",
-        "tied",
-    ]
-    assert list(table.columns) == names
+    assert list(table.columns) == CSV_COLUMNS
     assert set(table["method"]) == {"probe", "raw_attention"}
     costs = [store.read_record(cell).cost for cell in comparison.cells]
     assert costs[0].forward_passes == 0  # the probe only counts letters

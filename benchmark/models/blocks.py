@@ -40,7 +40,7 @@ def blocks_of(model: nn.Module, attention_modules: Sequence[nn.Module]) -> list[
 
 
 class Reached(Exception):  # noqa: N818 (no error)
-    """Ends a forward pass once its purpose, `output`, is computed. Caught by `run_block` alone."""
+    """Ends a forward pass once its purpose, `output`, is computed. Caught by who asks for that."""
 
     def __init__(self, output: Tensor) -> None:
         super().__init__("the forward pass was ended here")

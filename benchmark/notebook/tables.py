@@ -74,9 +74,9 @@ def leaderboard(folder: str | Path) -> pd.DataFrame:
 
     Returns:
         One row per task, model, method, evaluation and metric: value, 95 % interval (`low`, `high`), n, whether higher is
-        better, and the reason where there is no value or no interval. `constant` is the share of the
-        examples on which the explanation is constant, `half_constant` the share of those on which at least half of its
-        units have one score, and `tied` the mean share of tied units, where the test reads explanations.
+        better, and the reason where there is no value or no interval. `constant` is the share of the examples on which
+        the explanation is constant, `half_constant` the share of those on which at least half of its units have one score,
+        and `tied` the mean share of tied units, where the test reads explanations.
 
     Raises:
         UserError: there is no such folder, or nothing finished in it.

@@ -209,9 +209,9 @@ def read_leaderboard(cells: Sequence[Path]) -> pd.DataFrame:
         figure, or None), title, short and meaning of the metric, the kind of its test (empty where it has none), the
         share of the examples on which the method's map is constant there, the share of those on which at least half of its
         units have one score, and the mean share of tied units (`constant`, `half_constant`, `tied`; NaN where the test
-        reads no scores), the metric's
-        least and largest possible value (`least`, `most`), and what is known of its test here (`trust`, its column's place;
-        `doubt`, why it is not to be trusted; `removals`, whether the model knows what these leave).
+        reads no scores), the metric's least and largest possible value (`least`, `most`), and what is known of its test
+        here (`trust`, its column's place; `doubt`, why it is not to be trusted; `removals`, whether the model knows what
+        these leave).
         A scalar that a method could not serve has a row too: value NaN, n 0 and the reason in `dash`. Rows stand in the
         order of the tables: methods from best to worst (`arrangement.ORDER`), tests by kind.
 

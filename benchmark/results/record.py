@@ -199,16 +199,14 @@ class EvaluationRecord:
                 raise ValueError(f"{shown} is {figure.value:g}, outside of [{low:g}, {high:g}]")
 
     def _check_ties(self, name: str) -> None:
-        constant, tied = self.constant, self.tied
-        if constant is None and tied is None and self.half_constant is None:
+        constant, half, tied = self.constant, self.half_constant, self.tied
+        if constant is None and half is None and tied is None:
             return
-        half = constant if self.half_constant is None else self.half_constant
         if (
             constant is None
             or tied is None
-            or half is None
             or not 0 <= constant <= tied + _TOLERANCE <= 1 + 2 * _TOLERANCE
-            or not constant <= half + _TOLERANCE <= 1 + 2 * _TOLERANCE
+            or not (half is None or constant <= half + _TOLERANCE <= 1 + 2 * _TOLERANCE)
         ):
             raise ValueError(
                 f"{name}: constant {constant}, half constant {half} and tied {tied} are no shares of explanations and of "

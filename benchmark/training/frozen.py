@@ -43,7 +43,7 @@ def read_once(model: nn.Module, last: nn.Module, items: Any, collate: Collate, w
     The model is moved to the GPU where there is one, and reads in evaluation.
 
     Args:
-        model: of the examples.
+        model: reads the examples.
         last: of the frozen blocks.
         items: a sequence of mappings of model inputs and `labels`; each is asked for once.
         collate: makes a batch of some of them.
@@ -97,7 +97,7 @@ def go_on_from(
         shape: of an image; None of texts.
 
     Returns:
-        Undoes it.
+        A function that makes the model what it was before.
     """
     blocks = next(part for part in model.modules() if isinstance(part, nn.ModuleList) and last in part)
     frozen = blocks[: list(blocks).index(last) + 1]
@@ -160,23 +160,28 @@ def check_going_on(
 
 def output_of(model: nn.Module, block: nn.Module, inputs: Mapping[str, Tensor]) -> Float[Tensor, "B T D"]:
     """The states behind a block; the pass ends there."""
-    made = _made_by(model, block, inputs)
+    return _states(_made_by(model, block, inputs))
+
+
+def _states(made: Any) -> Tensor:
     states: Tensor = made[0] if isinstance(made, tuple) else made
     return states
 
 
 def _made_by(model: nn.Module, block: nn.Module, inputs: Mapping[str, Tensor]) -> Any:
-    """All that a block gives."""
+    """What a block returns: states alone, or a tuple that begins with them."""
+    made: list[Any] = []
 
     def stop(_: nn.Module, __: Any, output: Any) -> None:
-        raise Reached(output)
+        made.append(output)
+        raise Reached(_states(output))
 
     device = next(model.parameters()).device
     handle = block.register_forward_hook(stop)
     try:
         model(**{name: tensor.to(device) for name, tensor in inputs.items()})
-    except Reached as reached:
-        return reached.output
+    except Reached:
+        return made[0]
     finally:
         handle.remove()
     raise AssertionError("the block was not called")

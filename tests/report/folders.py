@@ -31,6 +31,11 @@ from benchmark.results.rows import NO_ROWS, TYPES, StoredRows
 from benchmark.results.statistics import Interval, f1_of_means, interval
 from tests.records import evaluation_record, rows_bytes
 
+CSV_COLUMNS = [
+    "task", "model", "method", "evaluation", "metric", "value", "low", "high", "n", "constant", "half_constant", "tied",
+]  # fmt: skip
+"""What `leaderboard.csv` holds, as it is documented."""
+
 FRACTIONS = tuple(round(0.1 * step, 1) for step in range(1, 10))
 SKILL = {
     "oracle": 1.0, "random": 0.0, "inverted": -1.0, "position": 0.03, "frequency": 0.3, "transformer_attribution": 0.8,

@@ -19,7 +19,7 @@ from benchmark.results.record import Figure, Metric
 from benchmark.results.wording import number
 from tests.report.carried import carried, scalar
 from tests.report.conftest import DASHED
-from tests.report.folders import Plan, resealed, write_cell, write_cells
+from tests.report.folders import CSV_COLUMNS, Plan, resealed, write_cell, write_cells
 
 pytestmark = pytest.mark.rendered
 
@@ -63,21 +63,7 @@ def test_equal_cells_give_equal_bytes_wherever_they_lie(report, comparison, tmp_
 def test_the_csv_holds_the_scalars_and_the_curves_theirs(report, comparison):
     table = read_leaderboard(comparison[1])
     scalars = pd.read_csv(report[0] / "leaderboard.csv")
-    names = [
-        "task",
-        "model",
-        "method",
-        "evaluation",
-        "metric",
-        "value",
-        "low",
-        "high",
-        "n",
-        "constant",
-        "half_constant",
-        "tied",
-    ]
-    assert list(scalars.columns) == names
+    assert list(scalars.columns) == CSV_COLUMNS
     expected = table[table["x"].isna()].reset_index(drop=True)
     pd.testing.assert_frame_equal(scalars, expected[list(scalars.columns)], check_dtype=False)
     points = pd.read_csv(report[0] / "curves.csv")

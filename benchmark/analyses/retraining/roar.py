@@ -1,7 +1,7 @@
 """Is a model that never saw what an explanation puts first any worse? (docs/protocols.md, section 14)."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, ClassVar, cast
 
@@ -193,15 +193,14 @@ class Roar(Analysis):
                     refused[name] = str(reason)
                     advance(left)
                     continue
-                answers, leaks = (
-                    {share: np.stack([of[share] for of in each]) for share in self._inner}
-                    for each in ([one.correct for one in chains], [one.leaks for one in chains])
-                )
-                found[name] = Explained(looks, answers, leaks)
+                answers = {share: np.stack([one.correct[share] for one in chains]) for share in self._inner}
+                leaks = {share: np.stack([one.leaks[share] for one in chains]) for share in self._inner}
+                evidence = rest = None
                 if known:
                     evidence = np.stack([_gone(one.middle, known, students) for one in chains])
-                    rest = [correct(_without(one.middle, known), seed) for one, seed in zip(chains, seeds, strict=True)]
-                    found[name] = replace(found[name], evidence=evidence, rest=np.stack(rest))
+                    without = (_without(one.middle, known) for one in chains)
+                    rest = np.stack([correct(hidden, seed) for hidden, seed in zip(without, seeds, strict=True)])
+                found[name] = Explained(looks, answers, leaks, evidence, rest)
         return [self._areas(found, ends, refused), self._curves(found, ends)]
 
     def foretold(self, spent: Spent, context: Context) -> float | None:
@@ -451,13 +450,13 @@ def _known(students: Students) -> dict[str, Mapping[str, NDArray[np.bool_]]]:
 def _gone(
     hidden: Mapping[str, Hidden], known: Mapping[str, Hidden], students: Students
 ) -> Float[NDArray[np.float64], " N"]:
-    """How much of what speaks for any class is hidden, in each tested example that has some."""
+    """The share of what speaks for any class that is hidden, of each tested example that has some."""
     own, marks = hidden[students.tested], known[students.tested]
     return np.array([own[uid][marks[uid]].mean() for uid in students.uids if marks[uid].any()])
 
 
 def _without(hidden: Mapping[str, Hidden], known: Mapping[str, Hidden]) -> dict[str, Hidden]:
-    """The same, and all that speaks for any class."""
+    """What is hidden where all that speaks for any class is hidden besides."""
     return {split: {uid: own | known[split][uid] for uid, own in of.items()} for split, of in hidden.items()}
 
 

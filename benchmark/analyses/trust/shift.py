@@ -65,8 +65,8 @@ class Shift(Analysis):
     lower end is at least .75. Against natural examples a model that was trained with masks looks as strange as any other.
 
     What it does not see: it reads the largest value of each dimension over an example's tokens, and so finds states that are
-    new. In a small BERT (a test) reviews whose words are in a new order, or in new company, hardly look stranger than
-    natural ones.
+    new. In the test with a small BERT (an area below .65) reviews whose words are in a new order, or in new company, hardly
+    look stranger than natural ones.
 
     The largest logit is shown as a contrast: it falls when evidence is removed, so that it cannot tell strangeness from
     lost evidence, and nothing is concluded from it. Where the task knows what causes an answer, the simplest figure needs no

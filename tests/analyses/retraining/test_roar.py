@@ -496,13 +496,9 @@ def test_nobody_is_left_out_of_the_ranking_where_nothing_looks_at_one_side():
     assert left_out(table) == []
 
 
-@pytest.mark.parametrize("recursive", [False, True])
-def test_progress_is_told_after_each_training_and_ends_at_the_total(quick, recursive):
-    """One method and three controls: at both shares, and without the evidence; whole texts and none besides."""
-    analysis = Roar(shares=(0.3, 0.6), trainings=1, recursive=recursive)
-    with heard() as events:
-        analysis(context(quick, longest=Longest()))
-    begun, trained, done = [], 0, 0
+def told_of_models(events):
+    """The step of all trainings, and by how much it advanced each time, with the number of models trained until then."""
+    begun, trained, steps = [], 0, []
     for event in events:
         if isinstance(event, Began):
             begun.append(event)
@@ -510,26 +506,27 @@ def test_progress_is_told_after_each_training_and_ends_at_the_total(quick, recur
         elif isinstance(event, Ended):
             begun.pop()
         elif isinstance(event, Advanced) and begun[-1].name == "models without the best words":
-            done += event.count
-            assert (event.count, done) == (1, trained)
+            steps.append((event.count, trained))
     (told,) = [event for event in events if getattr(event, "name", "") == "models without the best words"]
+    return told, steps
+
+
+@pytest.mark.parametrize("recursive", [False, True])
+def test_progress_is_told_after_each_training_and_ends_at_the_total(quick, recursive):
+    """One method and three controls: at both shares, and without the evidence; whole texts and none besides."""
+    analysis = Roar(shares=(0.3, 0.6), trainings=1, recursive=recursive)
+    with heard() as events:
+        analysis(context(quick, longest=Longest()))
+    told, steps = told_of_models(events)
     assert (told.total, told.unit, told.done) == (2 + (2 + 1) * 4, "models", 0)
-    assert done == told.total
+    assert steps == [(1, trained + 1) for trained in range(told.total)]
 
 
 def test_progress_ends_at_the_total_where_a_method_refuses_later(quick):
     with heard() as events:
         Roar(shares=(0.3, 0.6), trainings=1, recursive=True)(context(quick, longest=Longest(), no_masks=NoMasks()))
-    (told,) = [event for event in events if getattr(event, "name", "") == "models without the best words"]
-    begun, done = [], 0
-    for event in events:
-        if isinstance(event, Began):
-            begun.append(event.name)
-        elif isinstance(event, Ended):
-            begun.pop()
-        elif isinstance(event, Advanced) and begun[-1] == told.name:
-            done += event.count
-    assert done == told.total == 2 + (2 + 1) * 5
+    told, steps = told_of_models(events)
+    assert sum(count for count, _ in steps) == told.total == 2 + (2 + 1) * 5
 
 
 @pytest.mark.parametrize(("recursive", "killed"), [(False, 5), (True, 3)])
